@@ -1,0 +1,72 @@
+"""Names are file names: `slavc` is methods/slavc.py. A dotted path loads a user's own module.
+
+Looking up which names exist reads a folder and imports nothing, so it works without torch.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+from pathlib import Path
+from types import ModuleType
+
+from earsight.errors import UsageError
+
+FOLDERS = {"method": "methods", "set": "data/sets", "metric": "metrics"}
+_NOT_ENTRIES = {"__init__", "base"}
+_NEEDED = {
+    "method": ("Config", "Model", "PRESETS"),
+    "set": ("SPLITS", "DEFAULTS", "open"),
+    "metric": ("RANGE", "HIGHER_IS_BETTER", "compute"),
+}
+
+
+def names(kind: str) -> list[str]:
+    """All names of a kind ("method", "set" or "metric"), sorted.
+
+    >>> "slavc" in names("method")
+    True
+    """
+    folder = Path(__file__).parent / FOLDERS[kind]
+    return sorted(p.stem for p in folder.glob("*.py") if p.stem not in _NOT_ENTRIES)
+
+
+def summary(kind: str, name: str) -> str:
+    """First docstring line of the file behind a name, read without importing it."""
+    text = (Path(__file__).parent / FOLDERS[kind] / f"{name}.py").read_text(encoding="utf-8")
+    found = re.match(r'\s*"""(.*?)(?:"""|\n)', text)
+    return found.group(1).strip() if found else ""
+
+
+def unknown(kind: str, name: str, known: list[str]) -> UsageError:
+    """The error for a name that does not exist: suggests the nearest and lists the known ones.
+
+    >>> print(unknown("method", "slavec", ["ezvsl", "slavc"]))
+    Unknown method 'slavec', did you mean 'slavc'? Known: ezvsl, slavc.
+    """
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f", did you mean '{near[0]}'?" if near else "."
+    return UsageError(f"Unknown {kind} '{name}'{hint} Known: {', '.join(known)}.")
+
+
+def load(kind: str, name: str) -> ModuleType:
+    """Import the module behind a name; a name with a dot is a module of the user's own."""
+    if "." in name:
+        try:
+            module = importlib.import_module(name)
+        except (ModuleNotFoundError, TypeError, ValueError) as error:  # the last two: names such as ".x" and "x..y"
+            raise UsageError(
+                f"Expected an importable module for {kind} '{name}', but got: {error}. "
+                "Put its folder on PYTHONPATH, or use a built-in name."
+            ) from error
+        missing = [needed for needed in _NEEDED[kind] if not hasattr(module, needed)]
+        if missing:
+            raise UsageError(
+                f"Expected {', '.join(_NEEDED[kind])} in the module '{name}' of a {kind}, but got no "
+                f"{', '.join(missing)}. Define them there."
+            )
+        return module
+    if name not in names(kind):
+        raise unknown(kind, name, names(kind))
+    return importlib.import_module(f"earsight.{FOLDERS[kind].replace('/', '.')}.{name}")

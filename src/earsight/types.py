@@ -1,0 +1,189 @@
+"""The values that cross borders between parts. Shapes are checked once, on construction.
+
+Nothing here imports torch: the tensor types are names for the type checker only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+U8 = npt.NDArray[np.uint8]
+F32 = npt.NDArray[np.float32]
+Mask = npt.NDArray[np.bool_]
+Box = tuple[float, float, float, float]
+"""x0, y0, x1, y1 as fractions of width and height, x to the right and y down."""
+
+POSITIVE = "positive"
+
+
+def _check(ok: bool, what: str, got: object) -> None:
+    if not ok:
+        raise ValueError(f"Expected {what}, but got {got}.")
+
+
+@dataclass(frozen=True)
+class Clip:
+    """One picture and the sound around it, as they were recorded.
+
+    Args:
+        id: name of the clip, unique in its set.
+        frame: uint8 (3, H, W), RGB.
+        waveform: float32 (S,), mono, nominally in [-1, 1]; S may be 0 when there is no sound.
+        rate: samples per second of `waveform`.
+        time: position of the frame inside `waveform`, in seconds from its first sample.
+    """
+
+    id: str
+    frame: U8
+    waveform: F32
+    rate: int
+    time: float
+
+    def __post_init__(self) -> None:
+        f, w = self.frame, self.waveform
+        shaped = f.ndim == 3 and f.shape[0] == 3 and f.size > 0
+        _check(f.dtype == np.uint8 and shaped, "frame uint8 (3, H, W)", (f.dtype, f.shape))
+        _check(w.dtype == np.float32 and w.ndim == 1, "waveform float32 (S,)", (w.dtype, w.shape))
+        _check(self.rate > 0, "a positive rate", self.rate)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known of a clip before it is read: one line of a data set's manifest.
+
+    Args:
+        id: name of the clip, unique in its set.
+        label: class of the sound; empty when unknown.
+        kind: "positive", or the kind of negative ("real", "easy", "hard", ...).
+        boxes: where the source is, as fractions of the picture; their union is the ground truth.
+        consensus: how many boxes must cover a pixel for full weight (2 where several people annotated).
+    """
+
+    id: str
+    label: str = ""
+    kind: str = POSITIVE
+    boxes: tuple[Box, ...] = ()
+    consensus: int = 1
+
+    @property
+    def positive(self) -> bool:
+        return self.kind == POSITIVE
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Clips on their way to the device: pictures stay uint8 and sound stays a waveform until there.
+
+    Args:
+        frames: uint8 (B, 3, S, S), cropped and flipped.
+        waveforms: float32 (B, N), exactly as long as the model hears.
+        index: int64 (B,), position of each clip in its set.
+        ids: B names.
+        truth: float32 (B, S, S) in [0, 1], ground truth through the same crop and flip; None when not asked for.
+        supervised: bool (B,), which clips have ground truth that may be trained on; None when not asked for.
+    """
+
+    frames: Tensor
+    waveforms: Tensor
+    index: Tensor
+    ids: tuple[str, ...]
+    truth: Tensor | None = None
+    supervised: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        b = len(self.ids)
+        shape = tuple(self.frames.shape)
+        _check(len(shape) == 4 and shape[:2] == (b, 3) and shape[2] == shape[3], f"frames ({b}, 3, S, S)", shape)
+        heard = tuple(self.waveforms.shape)
+        _check(len(heard) == 2 and heard[0] == b, f"waveforms ({b}, N)", heard)
+        _check(tuple(self.index.shape) == (b,), f"index ({b},)", tuple(self.index.shape))
+        if self.truth is not None:
+            expected = (b, shape[2], shape[3])
+            _check(tuple(self.truth.shape) == expected, f"truth {expected}", tuple(self.truth.shape))
+        if self.supervised is not None:
+            _check(tuple(self.supervised.shape) == (b,), f"supervised ({b},)", tuple(self.supervised.shape))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def to(self, device: Any) -> Batch:
+        return self._each(lambda x: x.to(device, non_blocking=True))
+
+    def pin_memory(self) -> Batch:
+        """In page-locked memory, from where copies to a GPU run beside the computation; data loaders call this."""
+        return self._each(lambda x: x.pin_memory())
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        return Batch(
+            change(self.frames),
+            change(self.waveforms),
+            change(self.index),
+            self.ids,
+            None if self.truth is None else change(self.truth),
+            None if self.supervised is None else change(self.supervised),
+        )
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a method's training step returns: the loss to go down, and detached scalars to log."""
+
+    loss: Tensor
+    logs: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Maps:
+    """A method's answer for B pairs, each independent of the others.
+
+    Args:
+        native: (B, h, w), the map the method's paper draws.
+        dense: (B, h, w), the same order without plateaus; this is what gets thresholded.
+        bounds: lowest and highest value `dense` can take in theory, or None when unbounded.
+        confidence: (B,), the method's own score for "the source is visible", or None when it has none.
+    """
+
+    native: Tensor
+    dense: Tensor
+    bounds: tuple[float, float] | None = None
+    confidence: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.dense.ndim == 3 and self.native.ndim == 3, "maps (B, h, w)", (self.native.shape, self.dense.shape))
+        b = self.dense.shape[0]
+        _check(self.native.shape[0] == b, f"as many native maps as dense ones ({b})", self.native.shape[0])
+        if self.confidence is not None:
+            _check(tuple(self.confidence.shape) == (b,), f"confidence ({b},)", tuple(self.confidence.shape))
+
+
+@dataclass(frozen=True)
+class Localization:
+    """The answer for one picture and one sound, in the picture's own pixels.
+
+    Args:
+        map: float32 (H, W), scaled by the method's bounds so that 1 is the best score there can be.
+        mask: bool (H, W), the pixels that the protocol selects.
+        boxes: pixel boxes (x0, y0, x1, y1) around the parts of the source, largest first; empty when not visible.
+        confidence: higher means surer that the source is visible.
+        visible: the verdict, or None when the weights carry no calibrated threshold.
+    """
+
+    map: F32
+    mask: Mask
+    boxes: tuple[tuple[int, int, int, int], ...]
+    confidence: float
+    visible: bool | None
+
+    @property
+    def verdict(self) -> str:
+        if self.visible is None:
+            return "not calibrated"
+        return "visible source" if self.visible else "no visible source"

@@ -1,0 +1,23 @@
+"""Shared fixtures: real media beside the checkout when it is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of real media, weights and metadata beside the checkout."""
+    if not SHARED.is_dir():
+        pytest.skip("no real media: shared/ does not lie beside the checkout")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def shared_media(shared: Path) -> Path:
+    """Real photos, sounds and clips."""
+    return shared / "media"
