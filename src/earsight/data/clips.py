@@ -1,0 +1,88 @@
+"""What a data set is: rows that can be listed cheaply, and clips that can be read one by one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from earsight import registry
+from earsight.errors import UsageError
+from earsight.types import F32, Clip, Row
+
+
+class ClipSet(ABC):
+    """A named list of clips. A clip that cannot be read raises MediaError; it never becomes another clip.
+
+    Args:
+        name: "set:split", as the command line writes it.
+        rows: what is known of each clip without reading it.
+    """
+
+    def __init__(self, name: str, rows: Sequence[Row]) -> None:
+        self.name, self.rows = name, tuple(rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @abstractmethod
+    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        """Clip `index` with up to `seconds` of sound around its frame at `rate` samples per second.
+
+        `draw` numbers the visits (the epoch in training), for sets that pair a picture with another sound each time.
+        """
+
+    def list_hash(self) -> str:
+        """Short hash of the rows: two results with the same hash were measured on the same list."""
+        text = json.dumps([asdict(row) for row in self.rows], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+class Limited(ClipSet):
+    """The first `limit` clips of a set, spread evenly over it so that every kind is still there."""
+
+    def __init__(self, whole: ClipSet, limit: int) -> None:
+        self._whole = whole
+        self._at = [i * len(whole) // limit for i in range(limit)] if limit < len(whole) else list(range(len(whole)))
+        super().__init__(whole.name, [whole.rows[i] for i in self._at])
+
+    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        return self._whole.read(self._at[index], rate, seconds, draw)
+
+
+def open_set(spec: str, data: Path | None = None, *, role: str = "test", limit: int = 0) -> ClipSet:
+    """Open "name" or "name:split"; without a split, `role` ("train", "val" or "test") picks the set's own default.
+
+    Every file in data/sets defines SPLITS (all split names), DEFAULTS (role -> split) and open(split, data) -> ClipSet.
+    """
+    name, _, split = spec.partition(":")
+    module = registry.load("set", name)
+    split = split or module.DEFAULTS[role]
+    if split not in module.SPLITS:
+        raise UsageError(f"Expected a split of {name} ({', '.join(module.SPLITS)}), but got '{split}'.")
+    clip_set: ClipSet = module.open(split, data)
+    if limit < 0:
+        raise UsageError(f"Expected a limit of at least 1, or 0 for all clips, but got {limit}.")
+    return Limited(clip_set, limit) if limit else clip_set
+
+
+def fit_waveform(waveform: F32, rate: int, time: float, samples: int) -> F32:
+    """Exactly `samples` of sound: cut around `time` when long, tiled when short, zeros when there is none.
+
+    >>> fit_waveform(np.arange(3, dtype=np.float32), 1, 1.0, 7).tolist()
+    [0.0, 1.0, 2.0, 0.0, 1.0, 2.0, 0.0]
+    >>> fit_waveform(np.arange(10, dtype=np.float32), 1, 9.0, 4).tolist()
+    [6.0, 7.0, 8.0, 9.0]
+    """
+    if len(waveform) == 0:
+        return np.zeros(samples, dtype=np.float32)
+    if len(waveform) < samples:
+        return np.tile(waveform, -(-samples // len(waveform)))[:samples]
+    start = round(time * rate - samples / 2)
+    start = min(max(start, 0), len(waveform) - samples)
+    return waveform[start : start + samples]

@@ -1,0 +1,160 @@
+"""A folder of your own: photos (or videos) and sounds, paired in pairs_<split>.csv, with boxes in boxes.csv.
+
+The folder holds:
+
+    pairs_train.csv, pairs_val.csv, pairs_test.csv   columns image, audio, start, cls, kind
+    boxes.csv                                        columns image, cls, xc, yc, w, h (optional for training)
+
+`image` and `audio` are paths inside the folder; `image` may be a video, of which the frame in the middle of the sound
+is taken. `start` is where the sound begins, in seconds. `kind` is `single` or `multi` for a pair whose source can be
+seen (alone, or among other things that could sound), and `neg_...` where it cannot; the rest then names the kind.
+Boxes are fractions of the picture: centre, width and height. A pair's truth is the boxes of its image and its class.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from earsight.data.clips import ClipSet
+from earsight.errors import DataError, UsageError
+from earsight.media.read import read_pair
+from earsight.types import POSITIVE, Box, Clip, Row
+
+SPLITS = ("train", "val", "test")
+DEFAULTS = {"train": "train", "val": "val", "test": "test"}
+
+_PAIR_COLUMNS = ("image", "audio", "start", "cls", "kind")
+_BOX_COLUMNS = ("image", "cls", "xc", "yc", "w", "h")
+_POSITIVE_KINDS = ("single", "multi", POSITIVE)
+_SLACK = 0.01  # annotators' boxes often stick out by a rounded pixel; they are cut at the edge
+
+
+@dataclass(frozen=True)
+class _Pair:
+    image: Path
+    audio: Path
+    start: float
+
+
+class Folder(ClipSet):
+    """The pairs of one split."""
+
+    def __init__(self, name: str, rows: list[Row], pairs: list[_Pair]) -> None:
+        super().__init__(name, rows)
+        self._pairs = tuple(pairs)
+
+    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        pair = self._pairs[index]
+        return read_pair(pair.image, pair.audio, pair.start, rate, seconds, self.rows[index].id)
+
+
+def open(split: str, data: Path | None) -> ClipSet:
+    """The pairs of `split` in the folder `data`."""
+    if data is None:
+        raise UsageError("Expected the folder of the set, but got none. Pass --data DIR with pairs_<split>.csv in it.")
+    if not data.is_dir():
+        raise DataError(f"Expected a folder of pairs, but got {data}, which is not there. Check --data.")
+    lines = _table(data / f"pairs_{split}.csv", _PAIR_COLUMNS)
+    boxes = _boxes(data / "boxes.csv")
+    rows: list[Row] = []
+    pairs: list[_Pair] = []
+    seen: Counter[str] = Counter()
+    for where, line in lines:
+        image, audio = data / line["image"], data / line["audio"]
+        pair = _Pair(image, audio, _number(where, "start", line["start"], 0, math.inf))
+        id = f"{image.stem}+{audio.stem}@{line['start']}"
+        seen[id] += 1
+        if seen[id] > 1:
+            id = f"{id}#{seen[id]}"
+        kind = _kind(where, line["kind"])
+        truth = boxes[line["image"], line["cls"]] if kind == POSITIVE else ()
+        rows.append(Row(id, line["cls"], kind, tuple(truth)))
+        pairs.append(pair)
+    if not rows:
+        raise DataError(f"Expected at least one pair, but got none in {data / f'pairs_{split}.csv'}.")
+    _check_truth(f"folder:{split}", rows, needed=split != "train")
+    return Folder(f"folder:{split}", rows, pairs)
+
+
+def _table(path: Path, columns: tuple[str, ...]) -> list[tuple[str, dict[str, str]]]:
+    """Lines of a csv file, each with the place to name in messages."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise DataError(
+            f"Expected {path.name} with columns {', '.join(columns)}, but got none in {path.parent}. "
+            "A folder set holds pairs_train.csv, pairs_val.csv, pairs_test.csv and boxes.csv."
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"Expected {path} to be UTF-8 text, but got: {error}. Save it again as csv.") from error
+    reader = csv.DictReader(text.splitlines())
+    try:
+        missing = [name for name in columns if name not in (reader.fieldnames or ())]
+        if missing:
+            got = ", ".join(reader.fieldnames or ()) or "no columns"
+            raise DataError(
+                f"Expected columns {', '.join(columns)} in {path}, but got {got}. Add {', '.join(missing)}."
+            )
+        lines = [(f"{path}, line {reader.line_num}", line) for line in reader]
+    except csv.Error as error:
+        raise DataError(f"Expected {path} to be csv, but got: {error}. Save it again.") from error
+    for where, line in lines:
+        empty = [name for name in columns if not line[name]]
+        if empty:
+            raise DataError(
+                f"Expected a value for {', '.join(columns)} in {where}, but got no {', '.join(empty)}. Fill it in."
+            )
+    return lines
+
+
+def _number(where: str, name: str, text: str, low: float, high: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (low <= value <= high and math.isfinite(value)):
+        span = f"{low:g} to {high:g}" if math.isfinite(high) else f"at least {low:g}"
+        raise DataError(f"Expected {name} of {span} in {where}, but got {text}. Correct that line.")
+    return value
+
+
+def _kind(where: str, text: str) -> str:
+    if text in _POSITIVE_KINDS:
+        return POSITIVE
+    if text.startswith("neg") and text.removeprefix("neg").strip("_"):
+        return text.removeprefix("neg").strip("_")
+    raise DataError(f"Expected kind single, multi or neg_<kind> in {where}, but got {text}. Correct that line.")
+
+
+def _boxes(path: Path) -> defaultdict[tuple[str, str], list[Box]]:
+    """Boxes by image and class; none where there is no file."""
+    found: defaultdict[tuple[str, str], list[Box]] = defaultdict(list)
+    if not path.exists():
+        return found
+    for where, line in _table(path, _BOX_COLUMNS):
+        xc, yc, w, h = (_number(where, name, line[name], 0, 1) for name in ("xc", "yc", "w", "h"))
+        box = (xc - w / 2, yc - h / 2, xc + w / 2, yc + h / 2)
+        if min(box) < -_SLACK or max(box) > 1 + _SLACK or w == 0 or h == 0:
+            numbers = ", ".join(f"{value:g}" for value in box)
+            raise DataError(
+                f"Expected a box inside the picture in {where}, but got x0, y0, x1, y1 = {numbers}. "
+                "Give centre, width and height as fractions of the picture."
+            )
+        x0, y0, x1, y1 = (min(max(value, 0.0), 1.0) for value in box)
+        found[line["image"], line["cls"]].append((x0, y0, x1, y1))
+    return found
+
+
+def _check_truth(name: str, rows: list[Row], *, needed: bool) -> None:
+    bare = [row.id for row in rows if row.positive and not row.boxes]
+    if bare and needed:
+        positives = sum(row.positive for row in rows)
+        shown = ", ".join(bare[:5]) + (", ..." if len(bare) > 5 else "")
+        raise DataError(
+            f"Expected a box for every positive pair of {name}, but got none for {len(bare)} of {positives}: {shown}. "
+            "Add them to boxes.csv, or mark the pairs neg_<kind>."
+        )

@@ -1,0 +1,165 @@
+"""A folder of pairs: rows, boxes and clips as written, and messages that name the line to correct."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from earsight.data.clips import open_set
+from earsight.errors import DataError, MediaError, UsageError
+from earsight.media.write import write_png, write_wav
+
+PAIRS = """image,audio,start,cls,kind
+images/dog1.png,audio/bark.wav,0.5,dog,single
+images/dog1.png,audio/bark.wav,0.5,dog,multi
+images/dog1.png,audio/moo.wav,0.25,cow,neg_offscreen
+images/sky.png,audio/moo.wav,0,cow,neg_image_ambient
+"""
+BOXES = """image,cls,xc,yc,w,h
+images/dog1.png,dog,0.5,0.5,0.5,0.25
+images/dog1.png,dog,0.1,0.1,0.2,0.2
+images/dog1.png,cat,0.9,0.9,0.1,0.1
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, value in {"dog1": 100, "sky": 200}.items():
+        (tmp_path / "images").mkdir(exist_ok=True)
+        write_png(tmp_path / f"images/{name}.png", np.full((3, 20, 30), value, np.uint8))
+    (tmp_path / "audio").mkdir()
+    for name, level in {"bark": 0.25, "moo": -0.5}.items():
+        write_wav(tmp_path / f"audio/{name}.wav", np.full(32000, level, np.float32), 16000)
+    for split in ("train", "val", "test"):
+        (tmp_path / f"pairs_{split}.csv").write_text(PAIRS)
+    (tmp_path / "boxes.csv").write_text(BOXES)
+    return tmp_path
+
+
+def test_rows_carry_class_kind_and_the_boxes_of_their_class(folder: Path) -> None:
+    rows = open_set("folder:val", folder).rows
+    assert [(row.id, row.label, row.kind) for row in rows] == [
+        ("dog1+bark@0.5", "dog", "positive"),
+        ("dog1+bark@0.5#2", "dog", "positive"),
+        ("dog1+moo@0.25", "cow", "offscreen"),
+        ("sky+moo@0", "cow", "image_ambient"),
+    ]
+    assert rows[0].boxes[0] == pytest.approx((0.25, 0.375, 0.75, 0.625))
+    assert rows[0].boxes[1] == pytest.approx((0.0, 0.0, 0.2, 0.2))
+    assert [len(row.boxes) for row in rows] == [2, 2, 0, 0]
+
+
+def test_a_clip_is_the_photo_with_the_sound_from_its_start(folder: Path) -> None:
+    clip = open_set("folder", folder).read(2, 8000, 1.0)
+    assert clip.id == "dog1+moo@0.25"
+    assert (clip.frame.shape, int(clip.frame[0, 0, 0])) == ((3, 20, 30), 100)
+    assert (len(clip.waveform), clip.time) == (8000, 0.5)
+    np.testing.assert_allclose(clip.waveform[100:-100], -0.5, atol=1e-3)
+
+
+def test_the_image_may_be_a_video(folder: Path) -> None:
+    from fractions import Fraction
+
+    from earsight.media.write import VideoWriter
+
+    with VideoWriter(folder / "images/v.mp4", 32, 32, Fraction(10)) as out:
+        for k in range(20):
+            out.write(np.full((3, 32, 32), 20 + 10 * k, np.uint8), k / 10)
+    (folder / "pairs_train.csv").write_text("image,audio,start,cls,kind\nimages/v.mp4,audio/moo.wav,0.5,cow,single\n")
+    frame = open_set("folder:train", folder).read(0, 8000, 1.0).frame
+    assert frame.mean() == pytest.approx(120, abs=3)
+
+
+def test_a_missing_file_is_told_when_its_clip_is_read(folder: Path) -> None:
+    (folder / "audio/moo.wav").unlink()
+    clips = open_set("folder:test", folder)
+    assert clips.read(0, 8000, 1.0).id == "dog1+bark@0.5"
+    with pytest.raises(MediaError, match=r"moo\.wav: does not exist"):
+        clips.read(2, 8000, 1.0)
+
+
+def test_boxes_are_optional_for_training_and_asked_for_in_tests(folder: Path) -> None:
+    (folder / "boxes.csv").unlink()
+    assert len(open_set("folder", folder, role="train")) == 4
+    for split in ("val", "test"):
+        with pytest.raises(
+            DataError, match=r"a box for every positive pair of folder:\w+, but got none for 2 of 2: dog1\+"
+        ):
+            open_set(f"folder:{split}", folder)
+
+
+def test_the_folder_must_be_given_and_be_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"Expected the folder of the set, but got none\. Pass --data"):
+        open_set("folder")
+    with pytest.raises(
+        DataError, match=r"Expected a folder of pairs, but got .*nowhere, which is not there\. Check --data"
+    ):
+        open_set("folder", tmp_path / "nowhere")
+    with pytest.raises(
+        DataError, match=r"Expected pairs_test\.csv with columns image, audio, start, cls, kind, but got none"
+    ):
+        open_set("folder", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("image,audio,cls\na,b,c\n", r"but got image, audio, cls\. Add start, kind"),
+        ("", "but got no columns"),
+        ("image,audio,start,cls,kind\n", "Expected at least one pair, but got none"),
+        (PAIRS + "a.png,b.wav,soon,dog,single\n", r"start of at least 0 in .*line 6, but got soon\. Correct that line"),
+        (PAIRS + "a.png,b.wav,-1,dog,single\n", "start of at least 0 in .*line 6, but got -1"),
+        (PAIRS + "a.png,b.wav,nan,dog,single\n", "but got nan"),
+        (PAIRS + "a.png,b.wav,1,dog,maybe\n", "kind single, multi or neg_<kind> in .*line 6, but got maybe"),
+        (PAIRS + "a.png,b.wav,1,dog,neg_\n", "but got neg_"),
+        (PAIRS + "a.png,,1,dog,single\n", r"line 6, but got no audio\. Fill it in"),
+        (PAIRS + "a.png\n", "but got no audio, start, cls, kind"),
+    ],
+)
+def test_a_wrong_line_of_pairs_is_named(folder: Path, text: str, match: str) -> None:
+    (folder / "pairs_test.csv").write_text(text)
+    with pytest.raises(DataError, match=match):
+        open_set("folder", folder)
+
+
+@pytest.mark.parametrize(
+    ("line", "match"),
+    [
+        ("a.png,dog,0.5,0.5,2,0.1", "Expected w of 0 to 1 in .*line 5, but got 2"),
+        (
+            "a.png,dog,0.9,0.5,0.5,0.1",
+            r"a box inside the picture in .*line 5, but got x0, y0, x1, y1 = 0\.65, 0\.45, 1\.15",
+        ),
+        ("a.png,dog,0.5,0.5,0,0.1", "a box inside the picture"),
+        ("a.png,dog,x,0.5,0.1,0.1", "Expected xc of 0 to 1"),
+    ],
+)
+def test_a_wrong_box_is_named(folder: Path, line: str, match: str) -> None:
+    (folder / "boxes.csv").write_text(BOXES + line + "\n")
+    with pytest.raises(DataError, match=match):
+        open_set("folder", folder)
+
+
+def test_a_file_that_is_not_text_is_told(folder: Path) -> None:
+    (folder / "pairs_test.csv").write_bytes(b"\xff\xfe\x00\x80")
+    with pytest.raises(DataError, match="to be UTF-8 text, but got"):
+        open_set("folder", folder)
+    (folder / "pairs_test.csv").write_text("image,audio,start,cls,kind\n" + "a" * 200_000 + ",b,0,c,single\n")
+    with pytest.raises(DataError, match="to be csv, but got"):
+        open_set("folder", folder)
+
+
+def test_the_real_folder_opens_and_reads(shared_media: Path) -> None:
+    data = shared_media / "coco_esc"
+    for split in ("train", "val", "test"):
+        clips = open_set(f"folder:{split}", data)
+        assert len({row.id for row in clips.rows}) == len(clips)
+        assert all(row.boxes for row in clips.rows if row.positive)
+    assert set(Counter(row.kind for row in clips.rows)) >= {"positive", "offscreen", "image", "image_ambient"}
+    for index in range(0, len(clips), len(clips) // 8):
+        clip = clips.read(index, 22050, 3.0)
+        assert clip.frame.shape == (3, 256, 256)
+        assert 0 < len(clip.waveform) <= 3 * 22050
