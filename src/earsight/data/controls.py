@@ -1,0 +1,73 @@
+"""Controls: the same pictures with a sound that is not theirs. A model that listens must do worse on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from earsight.data.clips import ClipSet
+from earsight.errors import UsageError
+from earsight.types import Clip
+
+Audio = Literal["real", "shuffled", "silent"]
+
+
+class Shuffled(ClipSet):
+    """Each picture with the sound of another clip of the set, the same one every time."""
+
+    def __init__(self, whole: ClipSet, seed: int = 0) -> None:
+        super().__init__(whole.name, whole.rows)
+        self._whole = whole
+        self.sound_of = other_sounds([row.label for row in whole.rows], seed)
+
+    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        seen = self._whole.read(index, rate, seconds, draw)
+        heard = self._whole.read(self.sound_of[index], rate, seconds, draw)
+        return replace(seen, waveform=heard.waveform, rate=heard.rate, time=heard.time)
+
+
+class Silent(ClipSet):
+    """Each picture with silence as long as its own sound."""
+
+    def __init__(self, whole: ClipSet) -> None:
+        super().__init__(whole.name, whole.rows)
+        self._whole = whole
+
+    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        clip = self._whole.read(index, rate, seconds, draw)
+        return replace(clip, waveform=np.zeros_like(clip.waveform))
+
+
+def with_audio(clip_set: ClipSet, audio: Audio) -> ClipSet:
+    """The set itself ("real"), or the control of that name."""
+    if audio == "real":
+        return clip_set
+    if audio == "shuffled":
+        return Shuffled(clip_set)
+    if audio == "silent":
+        return Silent(clip_set)
+    raise UsageError(f"Expected audio real, shuffled or silent, but got '{audio}'.")
+
+
+def other_sounds(labels: Sequence[str], seed: int = 0) -> list[int]:
+    """For each clip, which clip's sound it hears: never its own, each sound used once, fixed by the seed.
+
+    Clips are put in a random order, grouped by label, and the sounds are moved along by the size of the largest group.
+    So every clip hears another label unless one label holds more than half of the clips.
+
+    >>> other_sounds(["dog", "cat"])
+    [1, 0]
+    """
+    count = len(labels)
+    if count < 2:
+        raise UsageError(f"Expected at least 2 clips to shuffle their sounds, but got {count}. Raise the limit.")
+    random = np.random.default_rng(seed)
+    names, group = np.unique(np.array(labels, dtype=np.str_), return_inverse=True)
+    order = np.lexsort((random.permutation(count), random.permutation(len(names))[group]))
+    largest = int(np.bincount(group).max())
+    heard = np.empty(count, dtype=np.int64)
+    heard[order] = np.roll(order, largest if largest < count else 1)
+    return [int(i) for i in heard]

@@ -1,0 +1,57 @@
+"""The highest F1 over confidence thresholds, and the floor that accepting everything already reaches.
+
+F1 = 2 P R / (P + R), 0 when both are 0. all: over every distinct confidence. official: over the ascending confidences
+0, s, 2s, ... with s = max(1, N // 10), which are 10 or 11.
+Floor: accepting everything has R = 1 and P = p = TP / N, so max-F1 >= 2p / (1 + p) whatever the confidence says.
+Undefined (NaN) without positives.
+
+>>> from earsight.protocols import get
+>>> kind = np.array(["positive", "positive", "easy", "positive", "easy", "positive"])
+>>> ciou = np.array([0.8, 0.6, np.nan, 0.3, np.nan, 0.7])
+>>> confidence = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
+>>> r = Records(np.array(list("abcdef")), kind, np.array([""] * 6), np.zeros(6), confidence, ciou)
+>>> round(compute(r, get("exact"))["max_f1"], 6), best(r, get("exact"))[1], round(floor(r, get("exact")), 6)
+(0.666667, 0.8, 0.666667)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from earsight.metrics.base import F64, Records, distinct_descending, hits, precision_recall
+from earsight.protocols import Protocol
+
+RANGE = (0.0, 1.0)
+HIGHER_IS_BETTER = {"max_f1": True}
+
+
+def compute(records: Records, protocol: Protocol) -> dict[str, float]:
+    return {"max_f1": best(records, protocol)[0]}
+
+
+def best(records: Records, protocol: Protocol) -> tuple[float, float]:
+    """The highest F1 and the threshold that gives it (the highest such threshold); NaN without positives."""
+    if not records.positives.any():
+        return float("nan"), float("nan")
+    f1, thresholds = curve(records, protocol)
+    at = int(np.argmax(f1))
+    return float(f1[at]), float(thresholds[at])
+
+
+def curve(records: Records, protocol: Protocol) -> tuple[F64, F64]:
+    """F1 and threshold at every confidence the protocol looks at, highest first."""
+    if protocol.f1 == "official":
+        thresholds = np.sort(records.confidence)[:: max(1, len(records) // 10)][::-1]
+    else:
+        thresholds = distinct_descending(records)
+    precision, recall = precision_recall(records, protocol, thresholds)
+    both = precision + recall
+    return np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0), thresholds
+
+
+def floor(records: Records, protocol: Protocol) -> float:
+    """F1 of accepting everything, 2p / (1 + p) with p = TP / N; NaN without positives."""
+    if not records.positives.any():
+        return float("nan")
+    p = int(hits(records, protocol).sum()) / len(records)
+    return 2 * p / (1 + p)

@@ -1,0 +1,38 @@
+"""Rejection: how well the confidence alone tells visible sources from absent ones, wherever it points.
+
+AUROC = share of (positive, negative) pairs in which the positive has the higher confidence, equal ones counting half.
+False alarms at 90% recall: with the highest threshold at which at least 90% of the positives are accepted, the share of
+negatives accepted too. Both are undefined (NaN) without positives or without negatives.
+
+>>> from earsight.protocols import get
+>>> kind = np.array(["positive", "positive", "easy", "hard"])
+>>> confidence = np.array([0.9, 0.5, 0.5, 0.1])
+>>> ciou = np.array([1, 1, np.nan, np.nan])
+>>> compute(Records(np.array(list("abcd")), kind, np.array([""] * 4), ciou, confidence, ciou), get("exact"))
+{'auroc': 0.875, 'false_alarm_at_90': 0.5}
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from earsight.metrics.base import Records
+from earsight.protocols import Protocol
+
+RANGE = (0.0, 1.0)
+HIGHER_IS_BETTER = {"auroc": True, "false_alarm_at_90": False}
+
+
+def compute(records: Records, protocol: Protocol) -> dict[str, float]:
+    positive = np.sort(records.confidence[records.positives])
+    negative = np.sort(records.confidence[~records.positives])
+    if len(positive) == 0 or len(negative) == 0:
+        return {"auroc": np.nan, "false_alarm_at_90": np.nan}
+    below = np.searchsorted(negative, positive, side="left").sum()
+    equal = np.searchsorted(negative, positive, side="right").sum() - below
+    accepted = -(-9 * len(positive) // 10)  # whole numbers: 0.9 * n rounds up too far for some n
+    threshold = positive[len(positive) - accepted]
+    return {
+        "auroc": float((below + 0.5 * equal) / (len(positive) * len(negative))),
+        "false_alarm_at_90": float(np.mean(negative >= threshold)),
+    }

@@ -1,0 +1,56 @@
+"""Facts about average precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from earsight.metrics import average_precision
+from earsight.metrics.base import Records
+from earsight.protocols import get
+
+EXACT, OFFICIAL, PAPER = get("exact"), get("official"), get("paper")
+
+
+def test_toy_values(toy: Records) -> None:
+    assert average_precision.compute(toy, EXACT)["ap"] == pytest.approx(0.75, abs=1e-12)
+    assert average_precision.compute(toy, PAPER)["ap"] == pytest.approx(0.75, abs=1e-12)
+    assert average_precision.compute(toy, OFFICIAL)["ap"] == pytest.approx(0.277778, abs=5e-7)
+
+
+@pytest.mark.parametrize(("n", "count", "lowest"), [(10316, 203, 12), (5158, 207, 6), (500, 250, 0), (250, 249, 0)])
+def test_official_looks_at_the_published_number_of_thresholds(make, n: int, count: int, lowest: int) -> None:  # type: ignore[no-untyped-def]
+    thresholds = average_precision.official_thresholds(make(["positive"] * n, np.arange(n), np.ones(n)))
+    assert len(thresholds) == count
+    assert thresholds[-1] == lowest
+    assert thresholds[0] == n - 2
+
+
+def test_constant_confidence_gives_zero_officially_and_the_precision_on_the_full_curve(make) -> None:  # type: ignore[no-untyped-def]
+    records = make(["positive"] * 3 + ["easy"], [0.5] * 4, [1, 1, 0, np.nan])
+    assert average_precision.compute(records, OFFICIAL)["ap"] == 0
+    assert average_precision.compute(records, EXACT)["ap"] == 0.5
+
+
+def test_equal_confidences_make_one_step(make) -> None:  # type: ignore[no-untyped-def]
+    records = make(["positive", "easy", "positive"], [0.9, 0.9, 0.1], [1, np.nan, 1])
+    precision, recall, thresholds = average_precision.curve(records, EXACT)
+    assert thresholds.tolist() == [0.9, 0.1]
+    np.testing.assert_allclose(precision, [1 / 2, 2 / 3])
+    np.testing.assert_allclose(recall, [1 / 2, 1])
+
+
+def test_recall_reaches_one_although_a_source_is_mislocalised(make) -> None:  # type: ignore[no-untyped-def]
+    _, recall, _ = average_precision.curve(make(["positive", "positive"], [0.9, 0.1], [1, 0]), EXACT)
+    assert recall.tolist() == [0.5, 1.0]
+
+
+def test_perfect_and_worst(make) -> None:  # type: ignore[no-untyped-def]
+    perfect = make(["positive", "positive", "easy"], [0.9, 0.8, 0.1], [1, 1, np.nan])
+    worst = make(["positive", "positive", "easy"], [0.1, 0.2, 0.9], [0, 0, np.nan])
+    assert average_precision.compute(perfect, EXACT)["ap"] == 1
+    assert average_precision.compute(worst, EXACT)["ap"] == 0
+
+
+def test_undefined_without_positives(make) -> None:  # type: ignore[no-untyped-def]
+    assert np.isnan(average_precision.compute(make(["easy"], [0.5], [np.nan]), EXACT)["ap"])

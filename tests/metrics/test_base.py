@@ -1,0 +1,61 @@
+"""Facts about records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pytest
+
+from earsight.errors import DataError
+from earsight.metrics.base import Records
+from earsight.types import Row
+
+
+def test_records_survive_parquet(toy: Records, tmp_path: Path) -> None:
+    toy.write(tmp_path / "r.parquet")
+    back = Records.read(tmp_path / "r.parquet")
+    for name in ("id", "kind", "label", "area", "confidence", "ciou"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(toy, name))
+
+
+def test_a_cut_and_shuffled_set_merges_to_the_same_records(toy: Records) -> None:
+    merged = Records.concat([toy.where(np.array([5, 1, 3])), toy.where(np.array([2, 0, 4]))]).sorted_by_id()
+    np.testing.assert_array_equal(merged.id, toy.id)
+    np.testing.assert_array_equal(merged.ciou, toy.ciou)
+
+
+def test_negatives_have_no_ciou_even_when_one_was_computed() -> None:
+    rows = [Row("a"), Row("b", kind="hard")]
+    records = Records.of(rows, np.zeros(2), np.ones(2), np.array([0.5, 0.25]))
+    assert records.ciou[0] == 0.5
+    assert np.isnan(records.ciou[1])
+    assert records.positives.tolist() == [True, False]
+
+
+def test_a_clip_that_comes_twice_is_refused(toy: Records) -> None:
+    with pytest.raises(DataError, match="one record per clip, but got 'clip00000' 2 times"):
+        Records.concat([toy, toy.where(np.array([0]))])
+
+
+def test_nan_confidence_is_refused_by_name(make) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(DataError, match=r"finite confidence and cIoU.*'clip00001' first"):
+        make(["positive", "positive"], [0.1, np.nan], [1, 1])
+    with pytest.raises(DataError, match="'clip00000' first"):
+        make(["positive", "easy"], [0.1, 0.2], [np.nan, np.nan])
+
+
+def test_columns_of_different_length_are_refused(toy: Records) -> None:
+    with pytest.raises(ValueError, match="columns of one length"):
+        Records(toy.id, toy.kind, toy.label, toy.area, toy.confidence[:3], toy.ciou)
+
+
+def test_a_table_without_a_column_is_refused(toy: Records) -> None:
+    with pytest.raises(DataError, match="but got no ciou"):
+        Records.from_table(toy.to_table().drop_columns(["ciou"]))
+
+
+def test_other_columns_of_a_table_are_ignored(toy: Records) -> None:
+    table = toy.to_table().append_column("more", pyarrow.array(range(6)))
+    assert len(Records.from_table(table)) == 6

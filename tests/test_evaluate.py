@@ -1,0 +1,219 @@
+"""Facts about evaluation, with a model that listens perfectly and a set of three kinds of halves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from earsight.config import Inputs
+from earsight.data.clips import ClipSet
+from earsight.errors import DataError, MediaError, UsageError
+from earsight.evaluate import calibrate, center_prior, center_prior_records, evaluate, measure
+from earsight.methods.base import Method
+from earsight.metrics import loc_acc
+from earsight.metrics.base import Records
+from earsight.protocols import get, predict
+from earsight.types import Batch, Clip, Maps, Row, Step
+
+INPUTS = Inputs(image_size=16, resize=16, rate=1000, seconds=0.1, window=16, hop=8)
+SMALL = replace(get("exact"), size=16)
+HALVES = ((0.0, 0.0, 0.5, 1.0), (0.5, 0.0, 1.0, 1.0), (0.0, 0.0, 1.0, 0.5))
+
+
+class Halves(ClipSet):
+    """Class c lights up half c of colour channel c and sounds as the constant c + 1; in a negative it stays dark."""
+
+    def __init__(self, count: int = 30, broken: tuple[int, ...] = ()) -> None:
+        rows = []
+        for i in range(count):
+            c = i % 3
+            kind = "positive" if i < count // 2 else ("easy", "hard")[i % 2]
+            rows.append(Row(f"clip{i:03d}", f"class{c}", kind, (HALVES[c],) if kind == "positive" else ()))
+        super().__init__("halves:test", rows)
+        self.broken = broken
+
+    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        if index in self.broken:
+            raise MediaError(f"{self.rows[index].id}.mp4", "ends too early.", "Copy it again.")
+        sound, frame = index % 3, np.zeros((3, 16, 16), dtype=np.uint8)
+        for c, (x0, y0, x1, y1) in enumerate(HALVES):
+            if c != sound or self.rows[index].positive:
+                frame[c, int(y0 * 16) : int(y1 * 16), int(x0 * 16) : int(x1 * 16)] = 200 + index
+        waveform = np.full(round(rate * seconds), sound + 1, dtype=np.float32)
+        return Clip(self.rows[index].id, frame, waveform, rate, seconds / 2)
+
+
+class Listener(Method):
+    """Shows the colour channel that the sound names, or their mean when there is no sound."""
+
+    def __init__(self) -> None:
+        super().__init__(INPUTS)
+        self.frozen = nn.BatchNorm1d(1).eval()
+        self.seen_modes: set[bool] = set()
+
+    def forward(self, batch: Batch) -> Step:
+        return Step(torch.zeros(()))
+
+    def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
+        self.seen_modes.add(self.training)
+        named = waveforms.mean(1).round().long()
+        channels = torch.cat([frames.float().mean(1, keepdim=True), frames.float()], 1)
+        dense = channels[torch.arange(len(frames)), named]
+        return Maps(dense, dense, (0.0, 255.0))
+
+
+def test_a_perfect_listener_gets_perfect_numbers() -> None:
+    result = evaluate(Listener(), Halves(), SMALL)
+    assert result.n == 30
+    assert result.metrics["loc_acc"] == result.metrics["ap"] == result.metrics["max_f1"] == 1
+    assert result.metrics["auroc"] == 1
+    assert result.floor == pytest.approx(2 / 3)
+    assert result.ceiling == 1
+    assert result.records.id.tolist() == [row.id for row in Halves().rows]
+    assert result.records.area[:15].tolist() == [128] * 15
+
+
+def test_shuffled_and_silent_audio_take_the_numbers_away() -> None:
+    for audio in ("shuffled", "silent"):
+        result = evaluate(Listener(), Halves(), SMALL, audio=audio)  # type: ignore[arg-type]
+        assert result.audio == audio
+        assert result.metrics["loc_acc"] < 0.5
+
+
+@pytest.mark.parametrize("audio", ["real", "shuffled", "silent"])
+def test_batch_size_never_changes_a_record(audio: str) -> None:
+    results = [evaluate(Listener(), Halves(), get("exact"), batch_size=b, audio=audio) for b in (1, 7, 64)]  # type: ignore[arg-type]
+    for other in results[1:]:
+        assert other.to_json() == results[0].to_json()
+        np.testing.assert_array_equal(other.records.ciou, results[0].records.ciou)
+        np.testing.assert_array_equal(other.records.confidence, results[0].records.confidence)
+
+
+@pytest.mark.slow
+def test_worker_processes_never_change_a_record() -> None:
+    alone = evaluate(Listener(), Halves(), SMALL, batch_size=4)
+    assert evaluate(Listener(), Halves(), SMALL, batch_size=4, workers=2).to_json() == alone.to_json()
+
+
+def test_the_model_is_evaluated_in_eval_mode_and_gets_its_modes_back() -> None:
+    model = Listener().train()
+    model.frozen.eval()
+    evaluate(model, Halves(), SMALL)
+    assert model.seen_modes == {False}
+    assert model.training
+    assert not model.frozen.training
+
+
+def test_progress_counts_clips() -> None:
+    calls: list[tuple[int, int]] = []
+    evaluate(Listener(), Halves(), SMALL, batch_size=16, progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(16, 30), (30, 30)]
+
+
+def test_kept_maps_belong_to_the_records() -> None:
+    result = evaluate(Listener(), Halves(broken=(3,)), SMALL, batch_size=4, keep_maps=True)
+    assert result.maps is not None
+    assert result.maps.dense.shape == (29, 16, 16)
+    np.testing.assert_array_equal(predict(result.maps, SMALL).confidence.double().numpy(), result.records.confidence)
+    assert evaluate(Listener(), Halves(), SMALL).maps is None
+
+
+def test_clips_that_cannot_be_read_are_named_and_not_replaced() -> None:
+    result = evaluate(Listener(), Halves(broken=(2,)), SMALL, batch_size=1)
+    assert result.n == 29
+    assert result.failures == (("clip002", "clip002.mp4: ends too early. Copy it again."),)
+    assert "clip002" not in result.records.id
+
+
+def test_too_many_unreadable_clips_stop_with_their_names() -> None:
+    with pytest.raises(
+        DataError, match=r"at most 5% of the 30 clips of halves:test .* 3 among .*clip000.*ends too early"
+    ):
+        evaluate(Listener(), Halves(broken=(0, 5, 6)), SMALL, batch_size=30)
+    assert evaluate(Listener(), Halves(broken=(0, 5, 6)), SMALL, max_failed=0.1).n == 27
+
+
+def test_an_empty_set_is_refused() -> None:
+    with pytest.raises(DataError, match="clips to evaluate in halves:test, but got none"):
+        evaluate(Listener(), Halves(0), SMALL)
+    with pytest.raises(DataError, match="clips to evaluate in halves:test, but got none"):
+        center_prior(Halves(0), SMALL)
+
+
+def test_the_result_is_plain_json() -> None:
+    result = evaluate(Listener(), Halves(), SMALL, name="listener")
+    plain = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    assert plain["kinds"] == {"positive": 15, "easy": 7, "hard": 8}
+    assert plain["protocol"]["hash"] == SMALL.hash
+    assert plain["list_hash"] == Halves().list_hash()
+    assert plain["model"] == "listener"
+    positives = evaluate(Listener(), Halves(1), SMALL)  # a single negative: most numbers are undefined
+    assert positives.to_json()["metrics"]["ap"] is None
+
+
+def test_every_metric_of_the_folder_is_measured() -> None:
+    assert set(evaluate(Listener(), Halves(), SMALL).metrics) == {
+        "loc_acc", "auc", "ap", "max_f1", "auroc", "false_alarm_at_90",
+    }  # fmt: skip
+
+
+class Listed(ClipSet):
+    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        raise AssertionError("the centre prior reads no media")
+
+
+@pytest.mark.slow
+def test_centre_prior_and_ceiling_on_the_real_list(shared: Path) -> None:
+    listed = json.loads((shared / "metadata" / "vggss.json").read_text())
+    rows = [Row(item["file"], item["class"], boxes=tuple(map(tuple, item["bbox"]))) for item in listed]
+    result = center_prior(Listed("vggss", rows), get("exact"))
+    assert result.n == 5158
+    assert round(100 * result.metrics["loc_acc"], 2) == 34.16
+    assert round(100 * result.ceiling, 2) == 50.54
+    assert round(100 * loc_acc.auc(loc_acc.best_ciou(result.records.area, get("exact"))), 2) == 49.47
+    whole = replace(get("exact"), level=0.0)  # keeps every pixel
+    everywhere = measure(center_prior_records(Listed("vggss", rows), whole), whole)
+    assert round(100 * everywhere["loc_acc"], 2) == 21.95
+
+
+def test_the_centre_prior_knows_nothing_about_visibility() -> None:
+    result = center_prior(Halves(), get("exact"))
+    assert result.audio == "none"
+    assert result.metrics["auroc"] == 0.5
+
+
+def some_records(positive: list[float], negative: list[float]) -> Records:
+    n = len(positive) + len(negative)
+    kinds = ["positive"] * len(positive) + ["easy"] * len(negative)
+    rows = [Row(f"c{i}", kind=kind) for i, kind in enumerate(kinds)]
+    return Records.of(rows, np.zeros(n), np.array(positive + negative), np.ones(n))
+
+
+def test_calibration_takes_the_smallest_threshold_that_keeps_the_promise() -> None:
+    records = some_records([0.3, 0.6, 0.8, 0.95], [i / 10 for i in range(10)])
+    got = calibrate(records, false_alarm=0.2)
+    assert (got.threshold, got.false_alarm, got.recall, got.negatives) == (0.8, 0.2, 0.5, 10)
+    assert calibrate(records, false_alarm=1.0).threshold == 0.0
+    assert calibrate(records, false_alarm=0.0).threshold == 0.95
+    assert json.loads(json.dumps(asdict(got)))["negatives"] == 10
+
+
+def test_calibration_rejects_everything_when_negatives_are_highest() -> None:
+    got = calibrate(some_records([0.1], [0.9, 0.9]), false_alarm=0.1)
+    assert got.threshold > 0.9
+    assert (got.false_alarm, got.recall) == (0, 0)
+
+
+def test_calibration_needs_negatives() -> None:
+    with pytest.raises(
+        UsageError, match="positives and negatives to calibrate on, but got 2 positives and 0 negatives"
+    ):
+        calibrate(some_records([0.1, 0.2], []))
+    with pytest.raises(UsageError, match="false-alarm rate between 0 and 1, but got 7"):
+        calibrate(some_records([0.1], [0.2]), false_alarm=7)

@@ -1,0 +1,132 @@
+"""Facts about report folders and tables."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from earsight.errors import UsageError
+from earsight.evaluate import Evaluation, measure
+from earsight.metrics import max_f1
+from earsight.metrics.base import Records
+from earsight.plots import Tile
+from earsight.protocols import get
+from earsight.report import lines, percent, table, write_report
+from earsight.types import Row
+
+EXACT = get("exact")
+
+
+def some(audio: str = "real", model: str = "slavc", set_name: str = "toybox:extended", seed: int = 0) -> Evaluation:
+    random = np.random.default_rng(seed)
+    rows = [Row(f"c{i}", kind="easy" if i % 2 else "positive") for i in range(40)]
+    records = Records.of(rows, np.full(40, 9000.0), random.random(40), random.random(40))
+    floor = max_f1.floor(records, EXACT)
+    failures = (("broken", "broken.mp4: ends too early."),)
+    return Evaluation(set_name, "abc", EXACT, audio, records, measure(records, EXACT), floor, 0.5, failures, model)
+
+
+ALL = [some("none", "centre prior", seed=3), some(), some("silent", seed=2), some("shuffled", seed=1)]
+
+
+def test_lines_come_in_order_and_in_percent() -> None:
+    rows = lines(ALL)
+    assert [row[""] for row in rows] == [
+        "slavc",
+        "slavc, shuffled audio",
+        "slavc, silent audio",
+        "centre prior",
+        "floor (accept everything)",
+        "ceiling (top_half)",
+    ]
+    assert list(rows[0]) == ["set", "", "AP", "max-F1", "LocAcc", "AUC", "AUROC", "N"]
+    assert rows[0]["LocAcc"] == f"{100 * ALL[1].metrics['loc_acc']:.2f}"
+    assert rows[0]["N"] == "40"
+    assert rows[4]["max-F1"] == percent(ALL[1].floor)
+    assert rows[4]["AP"] == "-"
+    assert rows[5]["LocAcc"] == "50.00"
+
+
+def test_each_model_has_its_own_floor_and_each_set_its_own_lines() -> None:
+    rows = lines([some(), some(model="ezvsl", seed=5), some(set_name="other:test")])
+    assert [row[""] for row in rows if row["set"] == "toybox:extended"] == [
+        "slavc",
+        "ezvsl",
+        "floor (accept everything) of slavc",
+        "floor (accept everything) of ezvsl",
+        "ceiling (top_half)",
+    ]
+    assert len([row for row in rows if row["set"] == "other:test"]) == 3
+
+
+def test_tables_line_up() -> None:
+    rows = lines(ALL)
+    text = table(rows).splitlines()
+    assert len({len(line) for line in text}) == 1
+    markdown = table(rows, "markdown").splitlines()
+    assert len({len(line) for line in markdown}) == 1
+    assert len(markdown) == len(rows) + 2
+    assert table([]) == ""
+
+
+def test_a_report_holds_everything(tmp_path: Path) -> None:
+    tiles = [Tile(np.zeros((3, 32, 32), dtype=np.uint8), np.eye(32, dtype=np.float32))]
+    log = [{"epoch": 0, "loss": 1.0}, {"epoch": 1, "loss": 0.5}]
+    files = write_report(tmp_path / "report", ALL, tiles=tiles, log=log, extra={"seconds": 3})
+    assert {str(path.relative_to(tmp_path / "report")) for path in files} == {
+        "metrics.json",
+        "table.md",
+        "records-toybox-extended.parquet",
+        "records-toybox-extended-shuffled.parquet",
+        "records-toybox-extended-silent.parquet",
+        "records-toybox-extended-centre.parquet",
+        "plots/pr-toybox-extended.png",
+        "plots/f1-toybox-extended.png",
+        "plots/confidence-toybox-extended.png",
+        "plots/overlays.png",
+        "plots/training.png",
+    }
+    assert all(path.stat().st_size > 0 for path in files)
+    values = json.loads((tmp_path / "report" / "metrics.json").read_text())
+    assert values["extra"] == {"seconds": 3}
+    assert values["evaluations"][1]["metrics"]["ap"] == ALL[1].metrics["ap"]
+    back = Records.read(tmp_path / "report" / "records-toybox-extended.parquet")
+    assert measure(back, EXACT) == ALL[1].metrics
+    page = (tmp_path / "report" / "table.md").read_text()
+    assert EXACT.hash in page
+    assert "1 clips could not be read" in page
+    assert "- broken: broken.mp4: ends too early." in page
+
+
+def test_the_same_evaluations_give_the_same_bytes(tmp_path: Path) -> None:
+    first, second = (write_report(tmp_path / name, ALL) for name in ("a", "b"))
+    for one, two in zip(first, second, strict=True):
+        assert one.read_bytes() == two.read_bytes()
+
+
+def test_a_report_is_not_overwritten_unless_forced(tmp_path: Path) -> None:
+    write_report(tmp_path, ALL[:2])
+    before = (tmp_path / "metrics.json").read_bytes()
+    with pytest.raises(UsageError, match=r"without a report, but got .*metrics.json .* use --force"):
+        write_report(tmp_path, [some(seed=9)])
+    assert (tmp_path / "metrics.json").read_bytes() == before
+    write_report(tmp_path, [some(seed=9)], force=True)
+    assert (tmp_path / "metrics.json").read_bytes() != before
+
+
+def test_files_are_told_apart_by_model_and_protocol(tmp_path: Path) -> None:
+    other = replace(some(), protocol=get("paper"))
+    names = {path.name for path in write_report(tmp_path, [some(), some(model="ez/vsl"), other])}
+    assert {"records-toybox-extended-slavc-exact.parquet", "records-toybox-extended-ez-vsl-exact.parquet"} <= names
+    assert "records-toybox-extended-slavc-paper.parquet" in names
+
+
+def test_two_equal_evaluations_and_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="differ in set, model, protocol or audio, but got two toybox-extended"):
+        write_report(tmp_path, [some(), some()])
+    with pytest.raises(UsageError, match="at least one evaluation to report, but got none"):
+        write_report(tmp_path, [])
