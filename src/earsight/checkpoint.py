@@ -1,0 +1,151 @@
+"""Weights files: a trained method with everything needed to use it, in one safetensors file.
+
+The tensors are the method's state; the header's metadata holds JSON: method, its settings, input settings, protocol,
+calibrated threshold, versions, and where it comes from. No later command asks for any of it again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+
+import earsight
+from earsight import registry
+from earsight.config import Inputs, from_json, to_json
+from earsight.errors import CheckpointError, EarsightError
+from earsight.methods.base import Method, build
+from earsight.models.encoders import no_start_weights
+
+FORMAT = 1
+WEIGHTS = "weights.safetensors"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A method ready to use, and what its file says about it (protocol, calibration, training, metrics)."""
+
+    model: Method
+    name: str
+    config: Any
+    inputs: Inputs
+    meta: dict[str, Any]
+
+
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a file beside `path`, then move it into place: readers see the old file or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        write(beside)
+        with beside.open("rb") as file:
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def versions() -> dict[str, str]:
+    return {"earsight": earsight.__version__, "torch": torch.__version__, "python": platform.python_version()}
+
+
+def save_weights(path: Path, model: Method, name: str, config: Any, meta: Mapping[str, Any]) -> None:
+    """Write a weights file atomically. `meta` is plain JSON: "protocol", "calibration", "training", "metrics", ..."""
+    header = {
+        "format": FORMAT,
+        "method": name,
+        "config": to_json(config),
+        "inputs": to_json(model.inputs),
+        "versions": versions(),
+        **meta,
+    }
+    tensors = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
+    text = {"earsight": json.dumps(header)}
+    write_atomically(path, lambda beside: safetensors.torch.save_file(tensors, beside, metadata=text))
+
+
+def find_weights(path: Path | str) -> Path:
+    """The weights file meant by a path: the file itself, or the one inside a run's folder."""
+    path = Path(path)
+    if path.is_dir():
+        if not (path / WEIGHTS).is_file():
+            raise CheckpointError(
+                f"Expected {WEIGHTS} in the run {path}, but it is not there. "
+                "Let the training finish (earsight train ... --resume), or name a weights file."
+            )
+        return path / WEIGHTS
+    if not path.is_file():
+        raise CheckpointError(f"Expected a weights file or a run's folder, but there is nothing at {path}.")
+    return path
+
+
+def read_header(path: Path | str) -> dict[str, Any]:
+    """What a weights file says about itself, without reading the weights or importing the method."""
+    path = find_weights(path)
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            text = (file.metadata() or {}).get("earsight")
+    except safetensors.SafetensorError as error:
+        raise CheckpointError(
+            f"Expected an earsight weights file, but {path} is not one ({error}). "
+            "For the published SLAVC or EZ-VSL .pth files use: earsight import FILE"
+        ) from error
+    if text is None:
+        raise CheckpointError(f"Expected an earsight weights file, but {path} holds tensors without earsight's header.")
+    header = _parsed(text, path)
+    if header.get("format") != FORMAT:
+        raise CheckpointError(
+            f"Expected weights of format {FORMAT}, but {path} has format {header.get('format')}. "
+            f"Written by earsight {_writer(header)}; install that version or newer."
+        )
+    kinds = {"method": str, "config": dict, "inputs": dict, "versions": dict}
+    lacks = [key for key, kind in kinds.items() if not isinstance(header.get(key), kind)]
+    if lacks:
+        raise CheckpointError(
+            f"Expected {', '.join(kinds)} in the header of {path}, but got no usable {', '.join(lacks)}. "
+            "The file is damaged; get or make it again."
+        )
+    return header
+
+
+def _writer(header: dict[str, Any]) -> str:
+    found = header.get("versions")
+    return str(found.get("earsight", "unknown")) if isinstance(found, dict) else "unknown"
+
+
+def _parsed(text: str, path: Path) -> dict[str, Any]:
+    try:
+        header = json.loads(text)
+    except ValueError as error:
+        raise CheckpointError(
+            f"Expected JSON in the header of {path}, but got: {error}. The file is damaged; get or make it again."
+        ) from error
+    return header if isinstance(header, dict) else {}
+
+
+def load_weights(path: Path | str, device: str | torch.device = "cpu") -> Weights:
+    """Load a weights file into a method, in eval mode on `device`."""
+    path = find_weights(path)
+    header = read_header(path)
+    try:
+        inputs = from_json(Inputs, header["inputs"])
+        config = from_json(registry.load("method", header["method"]).Config, header["config"])
+        with no_start_weights():
+            model = build(header["method"], config, inputs)
+        model.load_state_dict(safetensors.torch.load_file(path))
+    except (RuntimeError, KeyError, EarsightError, safetensors.SafetensorError) as error:
+        reason = " ".join(str(error).split())[:300]  # torch lists every name, on lines of their own
+        raise CheckpointError(
+            f"Expected weights that fit their own settings, but got others in {path}: {reason} "
+            "Get or make the file again, or install the version that wrote it (earsight show)."
+        ) from error
+    meta = {key: value for key, value in header.items() if key not in ("config", "inputs")}
+    return Weights(model.eval().to(device), header["method"], config, inputs, meta)

@@ -1,0 +1,48 @@
+"""Sound encoders: log spectrogram (B, 1, F, T) -> (B, channels), the largest value over time and frequency."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torchvision
+from torch import Tensor, nn
+
+from earsight.models.image import conv_block, undo_layer4_stride
+
+
+class ResNetAudio(nn.Module):
+    """torchvision's ResNet-18 with one input channel and a global max pool instead of the average."""
+
+    channels = 512
+
+    def __init__(self, layer4_stride: int = 2) -> None:
+        super().__init__()
+        net = torchvision.models.resnet18(weights=None)
+        self.conv1 = nn.Conv2d(1, 64, 7, 2, 3, bias=False)
+        self.bn1, self.relu, self.maxpool = net.bn1, net.relu, net.maxpool
+        self.layer1, self.layer2, self.layer3, self.layer4 = net.layer1, net.layer2, net.layer3, net.layer4
+        if layer4_stride == 1:
+            undo_layer4_stride(self.layer4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return x.amax(dim=(2, 3))
+
+
+class SmallAudio(nn.Module):
+    """Five strided convolutions, for demonstrations on a CPU."""
+
+    def __init__(self, width: int = 24) -> None:
+        super().__init__()
+        self.channels = 4 * width
+        self.layers = nn.Sequential(
+            conv_block(1, width // 2, 2, 5),
+            conv_block(width // 2, width),
+            conv_block(width, 2 * width),
+            conv_block(2 * width, 4 * width),
+            conv_block(4 * width, 4 * width),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return cast(Tensor, self.layers(x).amax(dim=(2, 3)))

@@ -1,0 +1,203 @@
+"""Weights for the picture encoder: ImageNet's by name, a local file's, or none; and safe reading of such files."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import re
+import socket
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+from torchvision.models import ResNet18_Weights
+
+from earsight.errors import CheckpointError
+
+IMAGENET_URL: str = ResNet18_Weights.IMAGENET1K_V1.url
+"""Where torchvision gets its file from; the name ends in the first digits of the file's sha256."""
+
+_PREFIXES = ("module.", "encoder.")
+_SHOWN = 3  # names of each kind in a message; hundreds would hide the first one
+
+
+def load_image_weights(module: nn.Module, weights: str) -> str:
+    """Fill a ResNet-18 picture encoder in place and say in one line what was loaded.
+
+    Args:
+        module: encoder whose parts are named as torchvision names them (conv1, bn1, layer1..layer4).
+        weights: "imagenet", "random" (leaves the encoder as it is), or the path of a .pth or .safetensors file.
+    """
+    if weights == "random":
+        return "random weights"
+    if weights == "imagenet":
+        _fill(module, _imagenet(), _name(IMAGENET_URL))
+        return "ImageNet ResNet-18 (torchvision IMAGENET1K_V1)"
+    path = Path(weights).expanduser()
+    _fill(module, read_state(path), str(path))
+    return f"file {path.name}, sha256 {sha256(path)[:8]}"
+
+
+def read_state(path: Path) -> dict[str, Tensor]:
+    """The tensors of a .pth or .safetensors file on the CPU, wrappers and name prefixes taken off."""
+    if path.suffix == ".safetensors":
+        need_file(path)
+        try:
+            return strip(safetensors.torch.load_file(path))
+        except safetensors.SafetensorError as error:
+            raise damaged(path, error) from error
+    return tensors(read_pickle(path), path)
+
+
+def tensors(found: object, path: Path) -> dict[str, Tensor]:
+    """The state dict in what a file held: itself, or under "model" or "state_dict" as trainers save it."""
+    if isinstance(found, Mapping):
+        inner = next((found[k] for k in ("model", "state_dict") if isinstance(found.get(k), Mapping)), found)
+        state = {k: v for k, v in inner.items() if isinstance(k, str) and isinstance(v, Tensor)}
+        if state and len(state) == len(inner):
+            return strip(state)
+        what = f"a dict with {', '.join(repr(k) for k in list(inner)[:_SHOWN])}" if inner else "an empty dict"
+    else:
+        what = f"a {type(found).__name__}"
+    raise CheckpointError(
+        f"Expected {path} to hold a state dict (names and tensors), but got {what}. "
+        "Save it with torch.save(model.state_dict(), path)."
+    )
+
+
+def strip(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Names without the prefixes that wrappers add.
+
+    >>> list(strip({"module.encoder.conv1.weight": torch.zeros(1)}))
+    ['conv1.weight']
+    """
+    names = list(state)
+    while any(names and all(n.startswith(prefix) for n in names) for prefix in _PREFIXES):
+        names = [n.split(".", 1)[1] for n in names]
+    return dict(zip(names, state.values(), strict=True))
+
+
+def read_pickle(path: Path, allow: Sequence[Any] = ()) -> object:
+    """What a file written by torch.save holds, on the CPU. Runs no code but torch's own and what `allow` lists."""
+    need_file(path)
+    try:
+        with torch.serialization.safe_globals(list(allow)):
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # flipped bytes make the reader raise nearly any class there is
+        forbidden = re.search(r"GLOBAL (\S+)", str(error))
+        if forbidden:
+            raise CheckpointError(
+                f"Expected only tensors and numbers in {path}, but got the code reference '{forbidden.group(1)}'. "
+                "It was not run. Do not trust this file; if it is yours, save its state dict alone."
+            ) from error
+        raise damaged(path, error) from error
+
+
+def need_file(path: Path) -> None:
+    """Refuse a path that is no file, in words that fit a mistyped name too."""
+    if not path.is_file():
+        what = "a folder" if path.is_dir() else "nothing there"
+        raise CheckpointError(f"Expected a weights file at {path}, but got {what}. Check the path.")
+
+
+def damaged(path: Path, error: Exception) -> CheckpointError:
+    """The error for a file whose bytes make no sense."""
+    reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+    return CheckpointError(
+        f"Expected readable weights in {path}, but got a damaged file or another format ({reason[:120]}). "
+        f"Delete {path} and get it again."
+    )
+
+
+def layout_faults(expected: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]) -> str:
+    """How the tensors found differ from the names and shapes expected; empty when they do not.
+
+    >>> layout_faults({"a": (2,), "b": (1,)}, {"a": torch.zeros(3), "c": torch.zeros(1)})
+    'missing b; unknown c; shape of a is (3,) where (2,) is needed'
+    """
+    lists = {
+        "missing ": [k for k in expected if k not in found],
+        "unknown ": [k for k in found if k not in expected],
+        "shape of ": [
+            f"{k} is {tuple(found[k].shape)} where {tuple(shape)} is needed"
+            for k, shape in expected.items()
+            if k in found and tuple(found[k].shape) != tuple(shape)
+        ],
+    }
+    return "; ".join(
+        word + ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+        for word, names in lists.items()
+        if names
+    )
+
+
+def _fill(module: nn.Module, state: dict[str, Tensor], source: str) -> None:
+    own = module.state_dict()
+    state = {k: v for k, v in state.items() if not k.startswith("fc.")}
+    # Files older than the batch counters lack them; nothing computes with them here.
+    expected = {k: v.shape for k, v in own.items() if k in state or not k.endswith(".num_batches_tracked")}
+    faults = layout_faults(expected, state)
+    if faults:
+        raise CheckpointError(
+            f"Expected {source} to hold the {len(own)} tensors of this encoder in torchvision's ResNet-18 layout, "
+            f"but got {len(state)}: {faults}. Use such a file, or --method.encoders.weights random."
+        )
+    module.load_state_dict(state, strict=False)  # copies into float32, whatever the file's precision
+
+
+def _imagenet() -> dict[str, Tensor]:
+    """Torchvision's file out of torch's hub cache, downloaded there first where it is missing.
+
+    torch.hub writes under a name of its own and renames, so processes that start together never see half a file.
+    """
+    name = _name(IMAGENET_URL)
+    file = Path(torch.hub.get_dir()) / "checkpoints" / name
+    digits = re.sub(r".*-([0-9a-f]+)\..*", r"\1", name)
+    if file.exists() and not (found := sha256(file)).startswith(digits):  # torch.hub checks new downloads only
+        raise CheckpointError(
+            f"Expected a sha256 of {digits}... for {file}, but got {found[:8]}: the file is damaged. "
+            f"Delete {file} and run again."
+        )
+    try:
+        with _download_settings():
+            state = torch.hub.load_state_dict_from_url(
+                IMAGENET_URL, map_location="cpu", check_hash=True, weights_only=True
+            )
+    except (OSError, http.client.HTTPException) as error:
+        raise CheckpointError(
+            f"Expected to download {name} from {IMAGENET_URL}, but got: {error}. Put the file into {file.parent} "
+            "(TORCH_HOME moves it), or pass --method.encoders.weights random or the path of a local file."
+        ) from error
+    except RuntimeError as error:
+        raise CheckpointError(
+            f"Expected {IMAGENET_URL} to be whole, but got a damaged download ({error}). It was not kept; run again."
+        ) from error
+    return tensors(state, file)
+
+
+@contextlib.contextmanager
+def _download_settings() -> Iterator[None]:
+    """Sockets that give up after half a minute instead of never; torch.hub's words go to stderr, not among results."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(30)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        socket.setdefaulttimeout(before)
+
+
+def _name(url: str) -> str:
+    return url.rsplit("/", 1)[-1]
+
+
+def sha256(path: Path) -> str:
+    """Hash of a whole file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
