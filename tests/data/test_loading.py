@@ -1,0 +1,267 @@
+"""What leaves the loader: picture and truth through the same crop, and batches that three numbers decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import max_pool2d
+
+from earsight.config import Inputs
+from earsight.data.clips import ClipSet, Limited, open_set
+from earsight.data.loading import Failure, Loaded, View, eval_batches, eval_picture, resized, train_batches
+from earsight.data.sampler import batch_at, epoch_order, steps_per_epoch
+from earsight.errors import MediaError
+from earsight.types import Batch, Clip, Row
+
+INPUTS = Inputs(image_size=64, resize=80, rate=8000, seconds=0.25, window=64, hop=32)
+SIZES = ((96, 96), (120, 200), (200, 90), (40, 50), (80, 80), (33, 400))
+
+
+class Painted(ClipSet):
+    """Black pictures of several shapes with a white box where the truth is; clip i sounds as the constant i / 100."""
+
+    def __init__(self, count: int = 24, broken: tuple[int, ...] = ()) -> None:
+        random = np.random.default_rng(0)
+        self.sizes = [SIZES[i % len(SIZES)] for i in range(count)]
+        rows = []
+        for i, (h, w) in enumerate(self.sizes):
+            x0, y0 = int(random.integers(w // 2)), int(random.integers(h // 2))
+            x1, y1 = int(random.integers(x0 + w // 4, w)), int(random.integers(y0 + h // 4, h))
+            rows.append(Row(f"clip{i:02d}", boxes=((x0 / w, y0 / h, x1 / w, y1 / h),)))
+        super().__init__("painted:test", rows)
+        self.broken = broken
+        self.draws: list[int] = []
+
+    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        self.draws.append(draw)
+        if index in self.broken:
+            raise MediaError(f"clip{index:02d}.mp4", "ends too early.", "Copy it again.")
+        h, w = self.sizes[index]
+        frame = np.zeros((3, h, w), dtype=np.uint8)
+        x0, y0, x1, y1 = self.rows[index].boxes[0]
+        frame[:, round(y0 * h) : round(y1 * h), round(x0 * w) : round(x1 * w)] = 255
+        wave = np.full(round(rate * seconds), index / 100, dtype=np.float32)
+        return Clip(self.rows[index].id, frame, wave, rate, seconds / 2)
+
+
+def batches(loaded: Iterable[Loaded]) -> list[Batch]:
+    found = [one.batch for one in loaded]
+    assert all(batch is not None for batch in found)
+    return [batch for batch in found if batch is not None]
+
+
+def grown(mask: Tensor, by: int) -> Tensor:
+    return max_pool2d(mask.float()[None, None], 2 * by + 1, 1, by)[0, 0] > 0
+
+
+def differ_inside(white: Tensor, truth: Tensor, by: int = 2) -> int:
+    """Pixels in which picture and truth disagree, away from the box's edge, which resizing makes soft."""
+    edge = grown(truth, by) & grown(~truth, by)
+    return int(((white != truth) & ~edge)[by:-by, by:-by].sum())
+
+
+@pytest.mark.parametrize("epoch", range(4))
+def test_truth_goes_through_the_same_crop_and_flip_as_the_picture(epoch: int) -> None:
+    clips = Painted()
+    flips = 0
+    for batch in batches(train_batches(clips, INPUTS, batch_size=6, seed=1, epoch=epoch, truth=True)):
+        assert batch.truth is not None
+        assert batch.supervised is not None
+        assert batch.supervised.all()
+        for frame, truth, index in zip(batch.frames, batch.truth, batch.index.tolist(), strict=True):
+            assert differ_inside(frame[0] > 127, truth > 0.5) == 0, clips.rows[index]
+            flips += differ_inside(frame[0].flip(-1) > 127, truth > 0.5) > 0
+    assert flips > 6  # mirrored truth would not pass
+
+
+def test_crops_and_flips_change_from_epoch_to_epoch_and_both_mirrorings_come() -> None:
+    views = [View.draw(80, 100, 64, True, np.random.default_rng(i)) for i in range(200)]
+    assert {v.flip for v in views} == {True, False}
+    assert {v.left for v in views} == set(range(37))
+    assert {v.top for v in views} == set(range(17))
+    assert not any(View.draw(80, 100, 64, False, np.random.default_rng(i)).flip for i in range(50))
+    one, two = (
+        torch.cat([b.frames for b in batches(train_batches(Painted(), INPUTS, batch_size=24, seed=0, epoch=e))])
+        for e in (0, 1)
+    )
+    assert not torch.equal(one, two)
+
+
+def test_training_reads_with_the_epoch_as_draw_and_evaluation_with_0() -> None:
+    clips = Painted(4)
+    list(train_batches(clips, INPUTS, batch_size=4, seed=0, epoch=3))
+    list(eval_batches(clips, INPUTS, 4))
+    assert clips.draws == [3] * 4 + [0] * 4
+
+
+def test_pictures_stay_uint8_and_sound_stays_a_waveform() -> None:
+    for batch in (
+        *batches(train_batches(Painted(), INPUTS, batch_size=8, seed=0, epoch=0)),
+        *batches(eval_batches(Painted(), INPUTS, 8)),
+    ):
+        assert batch.frames.dtype == torch.uint8
+        assert batch.frames.shape == (8, 3, 64, 64)
+        assert batch.waveforms.dtype == torch.float32
+        assert batch.waveforms.shape == (8, INPUTS.samples)
+        assert batch.truth is None
+        assert batch.supervised is None
+
+
+@pytest.mark.parametrize(("height", "width"), SIZES)
+def test_the_shorter_side_is_resized_in_training(height: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def remember(frame: np.ndarray, h: int, w: int) -> Tensor:  # type: ignore[type-arg]
+        asked.append((h, w))
+        return resized(frame, h, w)
+
+    monkeypatch.setattr("earsight.data.loading.resized", remember)
+    clips = Painted(len(SIZES))
+    clips.sizes = [(height, width)] * len(clips)
+    list(train_batches(clips, INPUTS, batch_size=len(clips), seed=0, epoch=0))
+    h, w = asked[0]
+    assert min(h, w) == 80
+    assert abs(h / w - height / width) < 0.02 * max(h / w, 1)
+
+
+@pytest.mark.parametrize(("height", "width"), SIZES)
+def test_evaluation_squeezes_the_whole_picture_into_the_square(height: int, width: int) -> None:
+    frame = np.zeros((3, height, width), dtype=np.uint8)
+    frame[0, : height // 2] = 200
+    frame[1, :, width // 2 :] = 100
+    got = eval_picture(frame, INPUTS)
+    assert got.shape == (3, 64, 64)
+    assert got.dtype == torch.uint8
+    assert (got[0, :24] > 190).all()
+    assert (got[0, 40:] < 10).all()
+    assert (got[1, :, :24] < 10).all()
+    assert (got[1, :, 40:] > 90).all()
+
+
+def test_evaluation_goes_through_all_clips_in_order() -> None:
+    got = batches(eval_batches(Painted(10), INPUTS, 4))
+    assert [i for b in got for i in b.index.tolist()] == list(range(10))
+    assert [id for b in got for id in b.ids] == [f"clip{i:02d}" for i in range(10)]
+    assert [len(b) for b in got] == [4, 4, 2]
+
+
+@pytest.mark.parametrize("world", [2, 3, 4])
+def test_evaluation_shares_are_contiguous_and_complete(world: int) -> None:
+    parts = [batches(eval_batches(Painted(10), INPUTS, 4, rank=r, world=world)) for r in range(world)]
+    assert [i for part in parts for b in part for i in b.index.tolist()] == list(range(10))
+
+
+def same(one: Batch, two: Batch) -> bool:
+    assert one.truth is not None
+    assert two.truth is not None
+    tensors = ((one.frames, two.frames), (one.waveforms, two.waveforms), (one.index, two.index), (one.truth, two.truth))
+    return one.ids == two.ids and all(torch.equal(a, b) for a, b in tensors)
+
+
+@pytest.mark.slow
+def test_batches_are_the_same_with_and_without_workers() -> None:
+    clips = Limited(open_set("toybox:val"), 12)
+    results = [
+        batches(train_batches(clips, INPUTS, batch_size=4, seed=5, epoch=2, workers=workers, truth=True))
+        for workers in (0, 2)
+    ]
+    assert len(results[0]) == len(results[1]) == 3
+    assert all(same(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_starting_at_any_step_gives_the_rest_of_the_epoch() -> None:
+    def some(first: int) -> list[Batch]:
+        return batches(train_batches(Painted(), INPUTS, batch_size=5, seed=5, epoch=2, first_step=first, truth=True))
+
+    whole = some(0)
+    assert len(whole) == 4
+    for first in range(1, 5):
+        rest = some(first)
+        assert len(rest) == 4 - first
+        assert all(same(a, b) for a, b in zip(whole[first:], rest, strict=True))
+
+
+def test_loading_neither_reads_nor_moves_the_global_generators() -> None:
+    torch.manual_seed(3)
+    np.random.seed(3)
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # type: ignore[index]
+    one = batches(train_batches(Painted(), INPUTS, batch_size=6, seed=0, epoch=0, truth=True))
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.array_equal(np.random.get_state()[1], before[1])  # type: ignore[index]
+    torch.manual_seed(4)
+    two = batches(train_batches(Painted(), INPUTS, batch_size=6, seed=0, epoch=0, truth=True))
+    assert all(same(a, b) for a, b in zip(one, two, strict=True))
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_the_parts_of_all_processes_are_one_process_batch(world: int) -> None:
+    def part(rank: int, of: int) -> list[Batch]:
+        loaded = train_batches(Painted(), INPUTS, batch_size=6, seed=7, epoch=1, rank=rank, world=of, truth=True)
+        return batches(loaded)
+
+    whole = part(0, 1)
+    parts = [part(rank, world) for rank in range(world)]
+    for step, batch in enumerate(whole):
+        mine = [p[step] for p in parts]
+        assert torch.equal(torch.cat([b.frames for b in mine]), batch.frames)
+        assert torch.equal(torch.cat([b.waveforms for b in mine]), batch.waveforms)
+        assert tuple(id for b in mine for id in b.ids) == batch.ids
+        assert [len(b) for b in mine] == [6 // world] * world
+
+
+def test_an_unreadable_clip_is_left_out_and_named() -> None:
+    loaded = list(eval_batches(Painted(6, broken=(1, 4, 5)), INPUTS, 2))
+    assert [one.batch.ids if one.batch else None for one in loaded] == [("clip00",), ("clip02", "clip03"), None]
+    failures = [failure for one in loaded for failure in one.failures]
+    assert [failure.id for failure in failures] == ["clip01", "clip04", "clip05"]
+    assert failures[0] == Failure("clip01", "clip01.mp4: ends too early. Copy it again.")
+
+
+def test_an_unreadable_clip_changes_no_other_clip_of_the_batch() -> None:
+    good, bad = (
+        list(train_batches(Painted(6, broken), INPUTS, batch_size=6, seed=0, epoch=0)) for broken in ((), (3,))
+    )
+    whole, rest = good[0].batch, bad[0].batch
+    assert whole is not None
+    assert rest is not None
+    keep = whole.index != 3
+    assert torch.equal(rest.frames, whole.frames[keep])
+    assert torch.equal(rest.waveforms, whole.waveforms[keep])
+
+
+def test_clips_without_boxes_are_not_supervised() -> None:
+    clips = Painted(4)
+    clips.rows = (*clips.rows[:2], Row("clip02"), Row("clip03"))
+    clips.read = lambda i, rate, seconds, draw=0: Clip(  # type: ignore[method-assign]
+        clips.rows[i].id, np.zeros((3, 80, 80), np.uint8), np.zeros(9, np.float32), rate, 0.0
+    )
+    (batch,) = batches(train_batches(clips, INPUTS, batch_size=4, seed=0, epoch=0, truth=True))
+    assert batch.supervised is not None
+    assert batch.truth is not None
+    assert batch.supervised.tolist() == [i < 2 for i in batch.index.tolist()]
+    assert not batch.truth[~batch.supervised].any()
+
+
+def test_an_epoch_is_a_permutation_of_its_own() -> None:
+    orders = [epoch_order(50, seed, epoch).tolist() for seed in (0, 1) for epoch in (0, 1)]
+    assert all(sorted(order) == list(range(50)) for order in orders)
+    assert len({tuple(order) for order in orders}) == 4
+
+
+def test_only_whole_batches_are_trained_on() -> None:
+    assert [steps_per_epoch(n, 4) for n in (0, 3, 4, 7, 8)] == [0, 0, 1, 1, 2]
+    assert not list(train_batches(Painted(3), INPUTS, batch_size=4, seed=0, epoch=0))
+    assert batch_at(np.arange(10), 1, 5, 0, 2).tolist() == [5, 6, 7]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+def test_batches_lie_in_pinned_memory_where_there_is_a_gpu() -> None:
+    (batch,) = batches(train_batches(Painted(6), INPUTS, batch_size=6, seed=0, epoch=0, truth=True))
+    assert batch.truth is not None
+    assert all(x.is_pinned() for x in (batch.frames, batch.waveforms, batch.index, batch.truth))
+    assert batch.to("cuda").frames.is_cuda
