@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from earsight import distributed
-from earsight.config import Inputs, Optim, need
+from earsight.config import Inputs, Optim, check_choices, need
 from earsight.losses import Axis, Pooling, log_joint, match, pool
 from earsight.methods.base import Method, Preset
 from earsight.models.ema import frozen_copy, update
@@ -52,6 +52,7 @@ class Config:
     """Whether maps come from the online weights or from the momentum copies."""
 
     def __post_init__(self) -> None:
+        check_choices(self)
         need(self.temperature > 0, "a positive temperature", self.temperature)
         need(0 <= self.visual_dropout < 1, "visual_dropout in [0, 1)", self.visual_dropout)
         need(0 <= self.audio_dropout < 1, "audio_dropout in [0, 1)", self.audio_dropout)
@@ -117,7 +118,7 @@ class Model(Method):
 
     def forward(self, batch: Batch) -> Step:
         image, audio = self.front.image(batch.frames), self.front.sound(batch.waveforms)
-        counts = distributed.sizes(len(batch), image.device)
+        counts = distributed.sizes(len(batch))
         online = self.features(image, audio, "online", counts)
         target = self.features(image, audio, "target", counts) if self.config.targets else online
         # The sums run over the clips of all processes, as if there were one.

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import torchvision
 from torch import Tensor, nn
+from torch.nn.functional import adaptive_max_pool2d
 
 from earsight.models.image import conv_block, undo_layer4_stride
+
+
+def loudest(x: Tensor) -> Tensor:
+    """The largest value over time and frequency: (B, C, F, T) -> (B, C).
+
+    NOTE: not amax, whose gradient looks for the places that equal the maximum; compiled in bfloat16 it compares rounded
+    with unrounded values, finds none, and divides by zero. Pooling remembers the place.
+    """
+    return adaptive_max_pool2d(x, 1).flatten(1)
 
 
 class ResNetAudio(nn.Module):
@@ -27,7 +35,7 @@ class ResNetAudio(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return x.amax(dim=(2, 3))
+        return loudest(x)
 
 
 class SmallAudio(nn.Module):
@@ -45,4 +53,4 @@ class SmallAudio(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        return cast(Tensor, self.layers(x).amax(dim=(2, 3)))
+        return loudest(self.layers(x))

@@ -1,0 +1,245 @@
+"""What the trainer, the evaluator and the localizer may expect of every method in the methods folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from earsight import registry
+from earsight.checkpoint import load_weights, save_weights
+from earsight.config import Inputs, Optim, from_json, to_json
+from earsight.methods.base import Method, Preset, build
+from earsight.models.encoders import Encoders
+from earsight.protocols import PROTOCOLS, get, predict
+from earsight.types import Batch, Maps, Step
+
+METHODS = registry.names("method")
+INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=0.5, window=64, hop=48)
+SMALLER = {"dim": 8, "momentum": 0.9, "visual_dropout": 0.0, "audio_dropout": 0.0, "dropout": 0.0}
+"""Settings that make any method small and repeatable, where it has them."""
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Networks this small only lose time to a second thread."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def tiny_config(name: str) -> Any:
+    """The method's default settings with the smallest encoders and without dropout."""
+    config = registry.load("method", name).Config()
+    changes: dict[str, Any] = {f.name: SMALLER[f.name] for f in fields(config) if f.name in SMALLER}
+    for f in fields(config):
+        if isinstance(getattr(config, f.name), Encoders):
+            changes[f.name] = Encoders(kind="small", weights="random", width=4)
+    return replace(config, **changes)
+
+
+def tiny(name: str, seed: int = 0) -> Method:
+    torch.manual_seed(seed)
+    return build(name, tiny_config(name), INPUTS)
+
+
+def pairs(clips: int = 8, seed: int = 0) -> Batch:
+    """Random pictures, each with a tone of its own, so that nothing is tied and every pair can be learned."""
+    random = torch.Generator().manual_seed(seed)
+    frames = torch.randint(0, 256, (clips, 3, 32, 32), generator=random, dtype=torch.uint8)
+    time = torch.arange(INPUTS.samples) / INPUTS.rate
+    pitch = 200 + 3000 * torch.rand(clips, 1, generator=random)
+    waves = 0.4 * torch.sin(2 * torch.pi * pitch * time) + 0.02 * torch.randn(clips, len(time), generator=random)
+    truth = torch.zeros(clips, 32, 32)
+    truth[:, 8:24, 8:24] = 1
+    ids = tuple(f"clip{i}" for i in range(clips))
+    return Batch(frames, waves, torch.arange(clips), ids, truth, torch.ones(clips, dtype=torch.bool))
+
+
+def reordered(batch: Batch, pictures: Tensor, sounds: Tensor) -> Batch:
+    truth = None if batch.truth is None else batch.truth[pictures]
+    ids = tuple(batch.ids[i] for i in pictures.tolist())
+    return Batch(batch.frames[pictures], batch.waveforms[sounds], batch.index[pictures], ids, truth, batch.supervised)
+
+
+def loss(model: Method, batch: Batch, seed: int = 0) -> Tensor:
+    torch.manual_seed(seed)
+    step = model(batch)
+    assert isinstance(step, Step)
+    return step.loss
+
+
+def one_step(model: Method, batch: Batch, optimizer: torch.optim.Optimizer) -> None:
+    optimizer.zero_grad()
+    loss(model, batch).backward()
+    optimizer.step()
+    model.after_step()
+
+
+def localize(model: Method, batch: Batch) -> Maps:
+    with torch.no_grad():
+        return model.eval().localize(batch.frames, batch.waveforms)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_file_defines_settings_model_and_presets(name: str) -> None:
+    module = registry.load("method", name)
+    assert is_dataclass(module.Config)
+    assert issubclass(module.Model, Method)
+    assert module.PRESETS
+    for make in module.PRESETS.values():
+        preset = make()
+        assert isinstance(preset, Preset)
+        assert isinstance(preset.config, module.Config)
+        assert isinstance(preset.inputs, Inputs)
+        assert isinstance(preset.optim, Optim)
+        assert preset.protocol in PROTOCOLS
+        assert from_json(module.Config, to_json(preset.config)) == preset.config
+        assert make.__doc__
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_loss_is_one_finite_number_and_logs_are_detached(name: str) -> None:
+    step = tiny(name)(pairs())
+    assert step.loss.shape == ()
+    assert torch.isfinite(step.loss)
+    assert step.loss.requires_grad
+    for value in step.logs.values():
+        assert value.numel() == 1
+        assert not value.requires_grad
+        assert torch.isfinite(value)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_trainable_parameter_of_every_stage_gets_a_gradient_and_nothing_frozen_does(name: str) -> None:
+    model = tiny(name)
+    assert model.stages()
+    for stage in model.stages():
+        model.start_stage(stage)
+        model.zero_grad()
+        loss(model, pairs()).backward()
+        assert any(p.requires_grad for p in model.parameters())
+        for key, p in model.named_parameters():
+            if p.requires_grad:
+                assert p.grad is not None, f"{key} gets no gradient in stage {stage.name}"
+                assert torch.isfinite(p.grad).all(), key
+            else:
+                assert p.grad is None, f"{key} is frozen in stage {stage.name}"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_maps_have_a_grid_are_finite_and_keep_their_bounds(name: str) -> None:
+    maps = localize(tiny(name), pairs(5))
+    assert maps.dense.shape == maps.native.shape
+    assert maps.dense.shape[0] == 5
+    assert min(maps.dense.shape[1:]) >= 2
+    assert torch.isfinite(maps.dense).all()
+    assert torch.isfinite(maps.native).all()
+    if maps.bounds is not None:
+        low, high = maps.bounds
+        assert low - 1e-5 <= maps.dense.min()
+        assert maps.dense.max() <= high + 1e-5
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_pair_gets_the_same_map_alone_and_among_others(name: str) -> None:
+    model, batch = tiny(name), pairs(5)
+    together = localize(model, batch)
+    for i in range(5):
+        with torch.no_grad():
+            alone = model.eval().localize(batch.frames[i : i + 1], batch.waveforms[i : i + 1])
+        torch.testing.assert_close(alone.dense[0], together.dense[i], rtol=0, atol=1e-5)
+        torch.testing.assert_close(alone.native[0], together.native[i], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_dense_and_native_agree_in_order_where_native_is_not_tied(name: str) -> None:
+    maps = localize(tiny(name), pairs(6))
+    native, dense = maps.native.flatten(1), maps.dense.flatten(1)
+    above = native[:, :, None] > native[:, None, :] + 1e-6
+    assert (dense[:, :, None] >= dense[:, None, :] - 1e-6)[above].all()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_localizing_changes_nothing(name: str) -> None:
+    model = tiny(name)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    localize(model, pairs())
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_silence_and_a_flat_picture_give_finite_maps(name: str) -> None:
+    with torch.no_grad():
+        maps = tiny(name).eval().localize(torch.zeros(2, 3, 32, 32, dtype=torch.uint8), torch.zeros(2, INPUTS.samples))
+    assert torch.isfinite(maps.dense).all()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_order_of_the_batch_does_not_change_the_loss(name: str) -> None:
+    batch = pairs(6)
+    order = torch.tensor([3, 1, 5, 0, 4, 2])
+    torch.testing.assert_close(
+        loss(tiny(name), reordered(batch, order, order)), loss(tiny(name), batch), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", METHODS)
+def test_after_200_steps_true_pairs_cost_less_than_shuffled_ones(name: str) -> None:
+    model, batch = tiny(name), pairs(8)
+    for stage in model.stages():
+        model.start_stage(stage)
+        optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=3e-3)
+        for _ in range(200):
+            one_step(model, batch, optimizer)
+    same = torch.arange(8)
+    with torch.no_grad():
+        assert loss(model, batch) < 0.7 * loss(model, reordered(batch, same, same.roll(1)))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_saving_and_loading_keeps_loss_map_and_next_step(name: str, tmp_path: Path) -> None:
+    model, batch = tiny(name), pairs()
+    for stage in model.stages():
+        model.train()
+        model.start_stage(stage)
+        one_step(model, batch, torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-2))
+        save_weights(tmp_path / "w.safetensors", model, name, tiny_config(name), {"protocol": "exact"})
+        again = load_weights(tmp_path / "w.safetensors").model
+        assert torch.equal(localize(again, batch).dense, localize(model, batch).dense)
+        again.start_stage(stage)
+        again.train()
+        model.train()
+        assert torch.equal(loss(again, batch), loss(model, batch))
+        for m in (model, again):
+            one_step(m, batch, torch.optim.SGD([p for p in m.parameters() if p.requires_grad], lr=1e-2))
+        after = again.state_dict()
+        assert all(torch.equal(value, after[key]) for key, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_confidence_has_spread(name: str, protocol: str) -> None:
+    confidence = predict(localize(tiny(name), pairs(32)), get(protocol)).confidence
+    assert confidence.shape == (32,)
+    assert confidence.std() > 1e-4
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_one_seed_gives_one_model(name: str) -> None:
+    one, two, other = tiny(name, 0), tiny(name, 0), tiny(name, 1)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_is_compiled_belongs_to_the_method(name: str) -> None:
+    model = tiny(name)
+    assert set(model.compiled()) <= set(model.modules())

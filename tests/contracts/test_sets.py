@@ -1,0 +1,132 @@
+"""What the commands may expect of every data set in the sets folder. A new set adds its maker below."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from earsight import registry
+from earsight.data.clips import ClipSet, open_set
+from earsight.data.controls import with_audio
+from earsight.errors import UsageError
+from earsight.media.write import write_png, write_wav
+from earsight.types import Clip
+
+SETS = registry.names("set")
+RATE, SECONDS = 8000, 0.5
+
+
+def nothing(folder: Path) -> None:
+    """For sets that need no files."""
+
+
+def photos_and_sounds(folder: Path) -> Path:
+    """Three pairs of a folder set: one source that is seen, one that is not, and one among others."""
+    random = np.random.default_rng(0)
+    for name in ("a", "b"):
+        write_png(folder / f"{name}.png", random.integers(0, 256, (3, 40, 50), dtype=np.uint8))
+        write_wav(folder / f"{name}.wav", random.uniform(-0.5, 0.5, 2 * RATE).astype(np.float32), RATE)
+    pairs = "image,audio,start,cls,kind\na.png,a.wav,0,a,single\nb.png,b.wav,0.5,b,multi\na.png,b.wav,1,b,neg_easy\n"
+    for split in ("train", "val", "test"):
+        (folder / f"pairs_{split}.csv").write_text(pairs)
+    (folder / "boxes.csv").write_text("image,cls,xc,yc,w,h\na.png,a,0.5,0.5,0.5,0.5\nb.png,b,0.25,0.25,0.5,0.5\n")
+    return folder
+
+
+MAKERS: dict[str, Callable[[Path], Path | None]] = {"toybox": nothing, "folder": photos_and_sounds}
+
+
+@pytest.fixture(params=SETS)
+def named(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path | None]:
+    """A set's name, and a folder with its files."""
+    name = str(request.param)
+    assert name in MAKERS, f"add a maker for the set '{name}' to {__file__}: it writes three clips into a folder"
+    return name, MAKERS[name](tmp_path)
+
+
+@pytest.fixture
+def opened(named: tuple[str, Path | None]) -> ClipSet:
+    return open_set(*named)
+
+
+def some(clips: ClipSet) -> list[int]:
+    return sorted({0, len(clips) // 2, len(clips) - 1})
+
+
+def equal(one: Clip, two: Clip) -> bool:
+    same = (one.id, one.rate, one.time) == (two.id, two.rate, two.time)
+    return same and np.array_equal(one.frame, two.frame) and np.array_equal(one.waveform, two.waveform)
+
+
+def test_a_set_file_names_its_splits_and_which_one_each_role_takes(named: tuple[str, Path | None]) -> None:
+    module = registry.load("set", named[0])
+    assert module.SPLITS
+    assert set(module.DEFAULTS) == {"train", "val", "test"}
+    assert set(module.DEFAULTS.values()) <= set(module.SPLITS)
+    assert list(inspect.signature(module.open).parameters) == ["split", "data"]
+
+
+def test_every_split_opens_and_its_rows_are_sound(named: tuple[str, Path | None]) -> None:
+    name, data = named
+    for split in registry.load("set", name).SPLITS:
+        clips = open_set(f"{name}:{split}", data)
+        assert clips.name == f"{name}:{split}"
+        assert len(clips) == len(clips.rows) > 0
+        assert len({row.id for row in clips.rows}) == len(clips)
+        for row in clips.rows:
+            assert row.id
+            assert row.kind
+            assert row.consensus >= 1
+            assert row.positive or not row.boxes
+            for x0, y0, x1, y1 in row.boxes:
+                assert 0 <= x0 < x1 <= 1
+                assert 0 <= y0 < y1 <= 1
+
+
+def test_positives_that_are_measured_have_ground_truth(named: tuple[str, Path | None]) -> None:
+    name, data = named
+    for role in ("val", "test"):
+        assert all(row.boxes for row in open_set(name, data, role=role).rows if row.positive)
+
+
+def test_a_clip_is_what_was_asked_for(opened: ClipSet) -> None:
+    for i in some(opened):
+        clip = opened.read(i, RATE, SECONDS)
+        assert clip.id == opened.rows[i].id
+        assert clip.rate == RATE
+        assert len(clip.waveform) <= RATE * SECONDS + 1
+        assert np.isfinite(clip.waveform).all()
+        assert 0 <= clip.time <= SECONDS
+
+
+def test_reading_and_opening_again_give_the_same(named: tuple[str, Path | None], opened: ClipSet) -> None:
+    again = open_set(*named)
+    assert again.list_hash() == opened.list_hash()
+    for i in some(opened):
+        clip = opened.read(i, RATE, SECONDS)
+        assert equal(clip, opened.read(i, RATE, SECONDS))
+        assert equal(clip, again.read(i, RATE, SECONDS))
+
+
+def test_a_set_crosses_process_borders_also_after_reading(opened: ClipSet) -> None:
+    clip = opened.read(0, RATE, SECONDS)
+    assert equal(pickle.loads(pickle.dumps(opened)).read(0, RATE, SECONDS), clip)
+
+
+def test_a_set_can_be_limited_and_its_sounds_exchanged(named: tuple[str, Path | None]) -> None:
+    few = open_set(*named, limit=2)
+    assert len(few) == 2
+    own, other = (with_audio(few, audio).read(0, RATE, SECONDS) for audio in ("real", "shuffled"))  # type: ignore[arg-type]
+    assert np.array_equal(own.frame, other.frame)
+    assert not np.array_equal(own.waveform, other.waveform)
+
+
+def test_an_unknown_split_is_refused(named: tuple[str, Path | None]) -> None:
+    name, data = named
+    with pytest.raises(UsageError, match=f"Expected a split of {name} .*, but got 'nosuch'"):
+        open_set(f"{name}:nosuch", data)
