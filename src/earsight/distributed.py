@@ -31,11 +31,11 @@ PATIENCE = timedelta(hours=2)
 def start(device: str) -> bool:
     """Join the process group that torchrun announces in the environment; False when there is none, or already joined.
 
-    On a GPU, call `torch.cuda.set_device` first: messages between processes travel through the current one.
+    Tensors on GPUs travel by NCCL. All else goes by gloo, for which no GPU has to finish its work first.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or dist.is_initialized():
         return False
-    dist.init_process_group("nccl" if device.startswith("cuda") else "gloo", timeout=PATIENCE)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo", timeout=PATIENCE)
     return True
 
 
@@ -84,12 +84,12 @@ def from_all(value: T) -> list[T]:
     return values
 
 
-def sizes(mine: int, device: torch.device) -> list[int]:
-    """How many clips each process holds; they differ when a clip could not be read."""
+def sizes(mine: int, device: torch.device | None = None) -> list[int]:
+    """How many clips each process holds; they differ when a clip could not be read. Needs no `device` any more."""
     if world() == 1:
         return [mine]
-    out = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world())]
-    dist.all_gather(out, torch.tensor([mine], device=device))
+    out = [torch.zeros(1, dtype=torch.int64) for _ in range(world())]
+    dist.all_gather(out, torch.tensor([mine]))
     return [int(x) for x in out]
 
 

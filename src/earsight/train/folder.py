@@ -1,0 +1,80 @@
+"""A run's folder: what is in it, how it is begun, and how it is found again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from earsight import registry
+from earsight.checkpoint import WEIGHTS, write_atomically
+from earsight.errors import CheckpointError, UsageError
+from earsight.train.job import Job
+from earsight.train.log import BOARD, LOG
+from earsight.train.state import STATE
+
+RUN = "run.json"
+BEST = "best.pt"
+FAILURES = "failures.jsonl"
+_WRITTEN = (RUN, WEIGHTS, BEST, STATE, FAILURES, LOG)
+"""What a run writes, in the order in which starting over removes it: without its settings it is no longer a run."""
+
+
+def prepare_folder(job: Job, out: Path, *, resume: bool, force: bool) -> None:
+    """Write the run's settings into its folder, or check that they are the ones it was begun with."""
+    path = out / RUN
+    for name in _WRITTEN:  # what a killed process was about to write
+        for part in out.glob(f".{name}.*.part"):
+            part.unlink()
+    if path.exists() and resume:
+        begun, now = _settings(path), job.to_json()
+        changed = sorted(key for key in now if begun.get(key) != now[key])
+        if changed:
+            raise UsageError(
+                f"Expected the settings that {out} was begun with, but got other {', '.join(changed)}. "
+                "Resume without changing settings, or start a new run in another folder."
+            )
+        return
+    if out.exists() and any(out.iterdir()):
+        if resume:
+            raise CheckpointError(
+                f"Expected a run to resume in {out}, but there is no {RUN} in it. "
+                "Pass --force to start there, or another --out."
+            )
+        if not force:
+            raise UsageError(
+                f"Expected an empty folder for the run, but {out} has files in it. "
+                "Pass --resume to go on with it, --force to start over, or another --out."
+            )
+        for name in _WRITTEN:
+            (out / name).unlink(missing_ok=True)
+        for events in (out / BOARD).glob("events.out.tfevents.*"):
+            events.unlink()
+    out.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(job.to_json(), indent=2) + "\n"
+    write_atomically(path, lambda beside: write_text(beside, text))
+
+
+def write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def load_job(out: Path) -> Job:
+    """The settings a run was begun with."""
+    path = out / RUN
+    if not path.is_file():
+        raise CheckpointError(
+            f"Expected a run's folder, but there is no {RUN} in {out}. Name the --out of an earlier training."
+        )
+    values = _settings(path)
+    return Job.from_json(values, registry.load("method", values["method"]).Config)
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    try:
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CheckpointError(
+            f"Expected a run's settings, but {path} cannot be read ({error}). Start the run again with --force."
+        ) from error
+    return values

@@ -1,0 +1,55 @@
+"""What a training run is: everything that decides its result, written into the run's folder and read back on resume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from earsight.config import Inputs, Optim, from_json, need, to_json
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training run.
+
+    Args:
+        method: name of the method (a file in methods/, or a dotted module path).
+        config: the method's Config.
+        inputs: how clips become inputs.
+        optim: schedule and precision.
+        on: training set, "set" or "set:split".
+        val: validation set, disjoint from every test set; empty for none.
+        data: folder of the data, for sets that need one.
+        limit: use at most this many clips of each set; 0 for all.
+        protocol: the evaluation protocol for validation and calibration.
+        false_alarm: share of validation negatives that the calibrated verdict may call visible.
+    """
+
+    method: str
+    config: Any
+    inputs: Inputs
+    optim: Optim
+    on: str
+    val: str = ""
+    data: str = ""
+    limit: int = 0
+    protocol: str = "exact"
+    false_alarm: float = 0.1
+
+    def __post_init__(self) -> None:
+        need(self.limit >= 0, "limit of at least 0", self.limit)
+        need(0 < self.false_alarm < 1, "false_alarm between 0 and 1", self.false_alarm)
+
+    @property
+    def folder(self) -> Path | None:
+        return Path(self.data) if self.data else None
+
+    def to_json(self) -> dict[str, Any]:
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any], config_type: type) -> Job:
+        """Read a run's settings back; `config_type` is the method's Config."""
+        job = from_json(cls, {k: v for k, v in values.items() if k != "config"} | {"config": None})
+        return cls(**{**job.__dict__, "config": from_json(config_type, values["config"])})

@@ -1,0 +1,129 @@
+"""What a run tells: JSON lines in its folder, TensorBoard when installed, and a progress bar on stderr."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+LOG = "log.jsonl"
+BOARD = "tensorboard"
+
+
+class RunLog:
+    """Appends rows to the log and mirrors their numbers to TensorBoard; silent on all processes but the first.
+
+    Args:
+        folder: the run's folder.
+        keep: bytes of an earlier log to keep, as the saved state says; the steps that wrote the rest will run again.
+    """
+
+    def __init__(self, folder: Path, keep: int = 0, *, first_step: int = 0, main: bool = True) -> None:
+        self._main = main
+        self._board: Any = None
+        if not main:
+            return
+        path = folder / LOG
+        self._file = path.open("r+b" if path.exists() else "w+b")
+        # A log that somebody cut shorter is not filled up: truncate would write zeros.
+        self._file.truncate(min(keep, self._file.seek(0, os.SEEK_END)))
+        self._file.seek(0, os.SEEK_END)
+        if importlib.util.find_spec("tensorboard") is not None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._board = SummaryWriter(str(folder / BOARD), purge_step=first_step)
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Append one row; nested numbers appear in TensorBoard as "group/name"."""
+        if not self._main:
+            return
+        self._file.write(json.dumps(row).encode() + b"\n")
+        self._file.flush()
+        if self._board is not None:
+            for name, value in _numbers(row):
+                self._board.add_scalar(name, value, row.get("step", 0))
+
+    @property
+    def bytes(self) -> int:
+        return self._file.tell() if self._main else 0
+
+    def sync(self) -> None:
+        """Make sure the rows are on disk before a state that counts on them is written."""
+        if self._main:
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        if self._main:
+            self._file.close()
+            if self._board is not None:
+                self._board.close()
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The rows of a run's log; none when it has not begun. A last line that is still being written is left out."""
+    if not path.is_file():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+
+
+def _numbers(row: Mapping[str, Any], prefix: str = "") -> list[tuple[str, float]]:
+    out: list[tuple[str, float]] = []
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            out += _numbers(value, f"{prefix}{name}/")
+        elif isinstance(value, int | float) and name not in ("step", "epoch"):
+            out.append((prefix + name, float(value)))
+    return out
+
+
+class Bar:
+    """Progress with rate and time left: a live bar on a terminal, one line an epoch elsewhere."""
+
+    def __init__(self, total: int, done: int, batch_size: int, main: bool) -> None:
+        self._batch_size, self._done, self._started, self._start = batch_size, done, time.monotonic(), done
+        console = Console(stderr=True)
+        self._say = main
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not (main and console.is_terminal),
+        )
+        self._task = self._progress.add_task("training", total=total, completed=done, rate="")
+        self._progress.start()
+
+    @property
+    def rate(self) -> float:
+        """Clips per second since this process began."""
+        return (self._done - self._start) * self._batch_size / max(time.monotonic() - self._started, 1e-9)
+
+    def step(self) -> None:
+        self._done += 1
+        self._progress.update(self._task, advance=1, rate=f"{self.rate:.0f} clips/s")
+
+    def describe(self, text: str) -> None:
+        self._progress.update(self._task, description=text)
+
+    def line(self, text: str) -> None:
+        """A line that stays, above the bar."""
+        if self._say:
+            if self._progress.disable:
+                sys.stderr.write(text + "\n")
+                sys.stderr.flush()
+            else:
+                self._progress.console.print(text, highlight=False, markup=False)
+
+    def close(self) -> None:
+        self._progress.stop()

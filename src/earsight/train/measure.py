@@ -1,0 +1,142 @@
+"""What a run measures: the validation list after an epoch, and the calibrated verdict at the end."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from earsight import distributed, protocols
+from earsight.checkpoint import WEIGHTS, save_weights, write_atomically
+from earsight.data.clips import ClipSet
+from earsight.data.loading import eval_batches
+from earsight.errors import DataError
+from earsight.evaluate import Evaluation, calibrate, evaluate
+from earsight.methods.base import Method
+from earsight.train.folder import BEST, FAILURES, write_text
+from earsight.train.job import Job
+from earsight.train.log import Bar, RunLog
+from earsight.train.state import Position
+from earsight.types import Batch
+
+
+def on_validation(model: Method, val: ClipSet, job: Job, where: torch.device) -> Evaluation:
+    return evaluate(
+        model,
+        val,
+        protocols.get(job.protocol),
+        device=where,
+        batch_size=job.optim.batch_size,
+        workers=job.optim.workers,
+    )
+
+
+def validate(
+    model: Method, val: ClipSet, job: Job, position: Position, log: RunLog, bar: Bar, out: Path, where: torch.device
+) -> Evaluation | None:
+    """Measure on the validation list; remember the best epoch for those who ask for early stopping."""
+
+    def work() -> Evaluation:
+        result = on_validation(model, val, job, where)
+        numbers = finite(result)
+        log.write({"step": position.total_steps, "epoch": position.epoch - 1, "val": numbers})
+        bar.line(
+            f"epoch {position.epoch}: "
+            + "  ".join(f"{label} {100 * numbers.get(key, 0.0):.2f}" for key, label in SHOWN.items())
+            + f"  on {val.name} ({bar.rate:.0f} clips/s)"
+        )
+        if numbers.get("ap", 0.0) > position.best:
+            position.best = numbers.get("ap", 0.0)
+            if job.optim.keep == "best":
+                write_atomically(out / BEST, lambda beside: torch.save(model.state_dict(), beside))
+        return result
+
+    return distributed.by_first(work)
+
+
+SHOWN = {"ap": "AP", "max_f1": "max-F1", "loc_acc": "LocAcc"}
+
+
+def finite(result: Evaluation) -> dict[str, float]:
+    return {name: value for name, value in result.metrics.items() if math.isfinite(value)}
+
+
+def finish(
+    model: Method, val: ClipSet | None, last: Evaluation | None, clips: ClipSet, job: Job, position: Position, bar: Bar,
+    out: Path, where: torch.device,
+) -> None:  # fmt: skip
+    """Calibrate the verdict on the validation list and write the weights file. `last` saves measuring twice."""
+
+    def work() -> None:
+        result = last
+        if job.optim.keep == "best" and (out / BEST).exists():
+            model.load_state_dict(torch.load(out / BEST, map_location=where, weights_only=True))
+            result = None
+        meta: dict[str, Any] = {"protocol": job.protocol, "calibration": None, "metrics": {}}
+        if val is not None:
+            result = result or on_validation(model, val, job, where)
+            meta["metrics"] = {val.name: finite(result)}
+            if all(row.positive for row in val.rows):
+                bar.line(f"no calibration: {val.name} has no negatives, so no confidence can be called too low")
+            else:
+                meta["calibration"] = calibrate(result.records, job.false_alarm).__dict__ | {"set": val.name}
+        meta["training"] = {
+            "job": job.to_json(),
+            "list_hash": clips.list_hash(),
+            "clips": len(clips),
+            "steps": position.total_steps,
+            "unreadable": len(position.failures),
+            "processes": distributed.world(),
+        }
+        if position.failures:
+            lines = "".join(json.dumps({"id": k, "reason": v}) + "\n" for k, v in sorted(position.failures.items()))
+            write_atomically(out / FAILURES, lambda beside: write_text(beside, lines))
+            bar.line(f"{len(position.failures)} clips could not be read; see {out / FAILURES}")
+        save_weights(out / WEIGHTS, model, job.method, job.config, meta)
+        bar.line(f"weights: {out / WEIGHTS}")
+
+    distributed.by_first(work)
+
+
+class TrainingContext:
+    """What a method gets between epochs."""
+
+    def __init__(self, model: Method, clips: ClipSet, job: Job, position: Position, where: torch.device) -> None:
+        self.epoch = position.epoch - 1
+        self._model, self._clips, self._job, self._position, self._where = model, clips, job, position, where
+
+    @torch.no_grad()
+    def extract(self, fn: Callable[[Batch], Tensor]) -> Tensor:
+        """One row for each clip of the training set, in its order: NaN (-1 in whole numbers) where it is unreadable."""
+        rank, world, optim = distributed.rank(), distributed.world(), self._job.optim
+        parts: list[Tensor] = []
+        index: list[Tensor] = []
+        failures: dict[str, str] = {}
+        self._model.eval()
+        for loaded in eval_batches(
+            self._clips, self._job.inputs, optim.batch_size, optim.workers, rank=rank, world=world
+        ):
+            failures.update((failure.id, failure.reason) for failure in loaded.failures)
+            if loaded.batch is not None:
+                batch = loaded.batch.to(self._where)
+                parts.append(fn(batch))
+                index.append(batch.index)
+        self._model.train()
+        for told in distributed.from_all(failures):
+            self._position.failures.update(told)
+        if not parts:
+            raise DataError(
+                f"Expected clips of {self._clips.name} that can be read, but got none of {len(failures)}: "
+                f"{'; '.join(list(failures.values())[:3])}. Repair or remove them."
+            )
+        mine = torch.cat(parts)
+        counts = distributed.sizes(len(mine))
+        found, at = distributed.gather(mine, counts), distributed.gather(torch.cat(index), counts)
+        out = found.new_full((len(self._clips), *found.shape[1:]), float("nan") if found.is_floating_point() else -1)
+        out[at] = found
+        return out

@@ -1,0 +1,55 @@
+"""Runs that are killed, at random or in the middle of writing, and what is left of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from earsight import checkpoint
+from earsight.train.job import Job
+from earsight.train.loop import train
+
+
+def resume(job: Job, out: Path) -> None:
+    train(job, out, device="cpu", resume=True)
+
+
+def resume_until_write(job: Job, out: Path, name: str, nth: int, moment: str) -> None:
+    """Go on, and die at the nth time that `name` is written: in the middle of it, before it is moved, or after."""
+    left = nth
+    replace = Path.replace
+
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def count(path: Path) -> bool:
+        nonlocal left
+        left -= path.name.startswith(f".{name}.")
+        return left == 0 and path.name.startswith(f".{name}.")
+
+    def at_move(self: Path, target: Path) -> Path:
+        if count(self):
+            if moment == "torn":
+                with self.open("r+b") as file:
+                    file.truncate(self.stat().st_size // 2)
+            if moment != "after":
+                die()
+            replace(self, target)
+            die()
+        return replace(self, target)
+
+    Path.replace = at_move  # type: ignore[method-assign, assignment]
+    resume(job, out)
+
+
+def contents(out: Path) -> tuple[dict[str, Any], Any, list[Any]]:
+    """What a run ends with: tensors, calibration and numbers, and its log without the times."""
+    from safetensors.torch import load_file
+
+    from earsight.train.log import read_log
+
+    header = checkpoint.read_header(out)
+    log = [{k: v for k, v in row.items() if k != "clips_per_second"} for row in read_log(out / "log.jsonl")]
+    return load_file(out / "weights.safetensors"), (header["calibration"], header["metrics"]), log

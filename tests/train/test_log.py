@@ -1,0 +1,75 @@
+"""The log of a run: rows that survive kills, and their mirror in TensorBoard."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from earsight.train.log import LOG, RunLog, read_log
+
+
+def test_rows_are_read_back_in_order(tmp_path: Path) -> None:
+    log = RunLog(tmp_path)
+    log.write({"step": 1, "loss": 0.5})
+    log.write({"step": 2, "val": {"ap": 0.25}})
+    log.close()
+    assert read_log(tmp_path / LOG) == [{"step": 1, "loss": 0.5}, {"step": 2, "val": {"ap": 0.25}}]
+
+
+def test_what_came_after_the_saved_state_is_cut_off(tmp_path: Path) -> None:
+    log = RunLog(tmp_path)
+    log.write({"step": 1})
+    log.sync()
+    keep = log.bytes
+    log.write({"step": 2})
+    log.close()
+    again = RunLog(tmp_path, keep)
+    assert again.bytes == keep
+    again.write({"step": 2, "again": 1})
+    again.close()
+    assert read_log(tmp_path / LOG) == [{"step": 1}, {"step": 2, "again": 1}]
+
+
+def test_a_log_that_was_lost_is_not_filled_with_zeros(tmp_path: Path) -> None:
+    log = RunLog(tmp_path, keep=500)
+    log.write({"step": 3})
+    log.close()
+    assert read_log(tmp_path / LOG) == [{"step": 3}]
+
+
+def test_a_row_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / LOG).write_text('{"step": 1}\n{"step": 2, "lo')
+    assert read_log(tmp_path / LOG) == [{"step": 1}]
+    assert read_log(tmp_path / "none.jsonl") == []
+
+
+def test_only_the_first_process_writes(tmp_path: Path) -> None:
+    log = RunLog(tmp_path, main=False)
+    log.write({"step": 1})
+    log.sync()
+    assert log.bytes == 0
+    log.close()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(importlib.util.find_spec("tensorboard") is None, reason="tensorboard is not installed")
+def test_numbers_appear_in_tensorboard(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    log = RunLog(tmp_path)
+    log.write({"step": 7, "epoch": 0, "loss": 0.5, "val": {"ap": 0.25}, "note": "words stay out"})
+    log.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert sorted(events.Tags()["scalars"]) == ["loss", "val/ap"]
+    assert [(e.step, e.value) for e in events.Scalars("val/ap")] == [(7, 0.25)]
+
+
+def test_without_tensorboard_only_the_rows_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    log = RunLog(tmp_path)
+    log.write({"step": 1})
+    log.close()
+    assert [path.name for path in tmp_path.iterdir()] == [LOG]

@@ -1,0 +1,196 @@
+"""What a run does with bad losses and bad clips, and that its settings do what they say."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import tiny
+from earsight.checkpoint import load_weights, read_header
+from earsight.config import Inputs
+from earsight.errors import DataError, TrainingError, UsageError
+from earsight.methods.base import Stage
+from earsight.train import loop, optim
+from earsight.train.log import read_log
+from earsight.train.loop import pick_device, train
+from tiny import explodes, two_stages
+
+
+def run(out: Path, **changes: Any) -> dict[str, Any]:
+    """The saved state of a short run."""
+    train(tiny.job(**{"epochs": 1, "val": "", "limit": 32, **changes}), out, device="cpu")
+    values: dict[str, Any] = torch.load(out / "state.pt", weights_only=True)
+    return values
+
+
+def assert_same(one: dict[str, Any], two: dict[str, Any]) -> None:
+    assert one["model"].keys() == two["model"].keys()
+    assert all(torch.equal(value, two["model"][name]) for name, value in one["model"].items())
+    assert torch.equal(one["rng"]["cpu"], two["rng"]["cpu"])
+
+
+def test_the_weights_file_holds_all_that_is_needed_to_use_it(tmp_path: Path) -> None:
+    path = train(tiny.job(epochs=1), tmp_path / "run", device="cpu")
+    weights = load_weights(path)
+    assert (weights.name, weights.inputs) == ("slavc", tiny.INPUTS)
+    assert weights.config == tiny.config()
+    assert not weights.model.training
+    header = read_header(path)
+    assert header["calibration"]["set"] == "tiny.tones:val"
+    assert header["training"] | {"job": 0, "list_hash": 0} == {
+        "job": 0, "list_hash": 0, "clips": 64, "steps": 8, "unreadable": 0, "processes": 1,
+    }  # fmt: skip
+
+
+def test_two_runs_are_equal_to_the_bit_and_another_seed_is_not(tmp_path: Path) -> None:
+    one, two, other = run(tmp_path / "1"), run(tmp_path / "2"), run(tmp_path / "3", seed=1)
+    assert_same(one, two)
+    assert not torch.equal(one["model"]["online.image_loc.weight"], other["model"]["online.image_loc.weight"])
+
+
+@pytest.mark.slow
+def test_reading_in_two_workers_changes_no_bit(tmp_path: Path) -> None:
+    assert_same(run(tmp_path / "0"), run(tmp_path / "2", workers=2))
+
+
+def test_validation_changes_no_bit_of_training(tmp_path: Path) -> None:
+    plain, looking = run(tmp_path / "0", epochs=2), run(tmp_path / "1", epochs=2, val="tiny.tones:val")
+    assert_same(plain, looking)
+
+
+def test_how_often_states_are_saved_changes_no_bit(tmp_path: Path) -> None:
+    assert_same(run(tmp_path / "0", save_every=1), run(tmp_path / "1", save_every=1000))
+
+
+def test_a_loss_that_is_not_finite_stops_and_names_step_and_clips(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"Expected a finite loss, but at step 4 it is nan \(half \d") as caught:
+        run(tmp_path, method="tiny.explodes", settings=explodes.Config(), limit=64)
+    told = str(caught.value).partition("Clips of that batch: ")[2].partition(". ")[0].split(", ")
+    assert len(set(told)) == 8
+    assert all(name.startswith("train-") for name in told)
+    # The state is the last one that was finite, and the log agrees with it.
+    state = torch.load(tmp_path / "state.pt", weights_only=True)
+    assert state["position"]["total_steps"] == 2
+    assert [row["step"] for row in read_log(tmp_path / "log.jsonl")] == [2]
+    assert not (tmp_path / "weights.safetensors").exists()
+
+
+def test_unreadable_clips_are_left_out_and_listed(tmp_path: Path) -> None:
+    state = run(tmp_path, on="tiny.tones:torn", limit=0)
+    rows = [json.loads(line) for line in (tmp_path / "failures.jsonl").read_text().splitlines()]
+    assert rows == [{"id": f"torn-{i}", "reason": f"torn-{i}: the file is torn. Record it again."} for i in (17, 3)]
+    assert state["position"]["total_steps"] == 8
+    assert read_header(tmp_path)["training"]["unreadable"] == 2
+
+
+def test_too_many_unreadable_clips_stop_the_run(tmp_path: Path) -> None:
+    message = r"Expected at most 5% of 64 training clips to be unreadable, but \d+ are: shreds-\d+: the file is torn"
+    with pytest.raises(DataError, match=message):
+        run(tmp_path / "some", on="tiny.tones:shreds", limit=0)
+    run(tmp_path / "all", on="tiny.tones:shreds", limit=0, max_failed=0.5)
+
+
+def test_a_batch_without_two_readable_clips_stops_the_run(tmp_path: Path) -> None:
+    message = r"Expected two readable clips or more in every batch, .* but got \[1\] of 2: torn-\d+: the file is torn"
+    with pytest.raises(DataError, match=message):
+        run(tmp_path, on="tiny.tones:torn", limit=0, batch_size=2)
+
+
+def test_a_batch_larger_than_the_set_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"Expected at least one batch of 8 clips, but got 4 in tiny\.tones:train"):
+        run(tmp_path, limit=4)
+
+
+def test_half_precision_stays_close_to_full(tmp_path: Path) -> None:
+    full, half = run(tmp_path / "32"), run(tmp_path / "16", precision="bf16")
+    assert all(half["model"][name].dtype == value.dtype for name, value in full["model"].items())
+    losses = [[row["loss"] for row in read_log(tmp_path / name / "log.jsonl")] for name in ("32", "16")]
+    assert losses[1] == pytest.approx(losses[0], rel=0.05)
+    assert losses[0] != losses[1]
+
+
+def test_gradients_are_clipped_to_the_norm_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    norms: list[float] = []
+
+    class Watched(torch.optim.Adam):
+        def step(self, closure: Any = None) -> Any:
+            grads = [p.grad for group in self.param_groups for p in group["params"]]
+            norms.append(float(torch.cat([g.flatten() for g in grads]).norm()))
+            return super().step(closure)
+
+    monkeypatch.setattr(optim.torch.optim, "Adam", Watched)  # type: ignore[attr-defined]
+    run(tmp_path / "free")
+    free, norms[:] = list(norms), []
+    assert min(free) > 0.01
+    run(tmp_path / "clipped", clip_norm=0.01)
+    assert norms == pytest.approx([0.01] * 4, rel=1e-3)
+
+
+@pytest.mark.parametrize(("schedule", "first", "last"), [("constant", 1e-3, 1e-3), ("cosine", 1e-3, 0.006e-3)])
+def test_the_learning_rate_follows_its_schedule(tmp_path: Path, schedule: str, first: float, last: float) -> None:
+    run(tmp_path, schedule=schedule, save_every=1, epochs=5)
+    rates = [row["lr"] for row in read_log(tmp_path / "log.jsonl")]
+    assert len(rates) == 20
+    assert rates[0] == first
+    assert rates[-1] == pytest.approx(last, rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
+def test_compiled_encoders_have_the_same_keys_and_nearly_the_same_weights(tmp_path: Path) -> None:
+    settings = tiny.config(targets=False, infer_with="online")  # one branch takes half the time to compile
+    plain = run(tmp_path / "plain", settings=settings)
+    compiled = run(tmp_path / "compiled", settings=settings, compile=True)
+    assert plain["model"].keys() == compiled["model"].keys()
+    for name, value in plain["model"].items():
+        torch.testing.assert_close(compiled["model"][name], value, rtol=1e-2, atol=5e-3)
+
+
+def test_each_stage_has_its_own_optimizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[int, float]] = []
+    real = loop.make_optimizer
+
+    def make(parameters: Any, settings: Any, lr: float) -> torch.optim.Optimizer:
+        optimizer = real(parameters, settings, lr)
+        made.append((sum(p.numel() for group in optimizer.param_groups for p in group["params"]), lr))
+        return optimizer
+
+    monkeypatch.setattr(loop, "make_optimizer", make)
+    state = run(tmp_path, method="tiny.two_stages", settings=two_stages.Config())
+    body, old_head, new_head = 4 * 3 * 25 + 8, 5, 16 + 8 + 5
+    assert made == [(body + old_head, 1e-3), (new_head, 0.01)]
+    assert (state["position"]["stage"], state["position"]["total_steps"]) == (1, 20)
+    assert [row["epoch"] for row in read_log(tmp_path / "log.jsonl")] == [0, 0, 1, 1, 0, 0, 1, 1, 2, 2]
+    assert state["model"]["centre"].abs().sum() > 0
+
+
+def test_a_frozen_part_does_not_move(tmp_path: Path) -> None:
+    state = run(tmp_path / "run", method="tiny.two_stages", settings=two_stages.Config(first=1))
+    other = run(tmp_path / "more", method="tiny.two_stages", settings=two_stages.Config(first=1, second=5))
+    assert torch.equal(state["model"]["body.0.weight"], other["model"]["body.0.weight"])
+    assert not torch.equal(state["model"]["head.0.weight"], other["model"]["head.0.weight"])
+    assert two_stages.Model(two_stages.Config(), Inputs()).stages() == (Stage("coarse", 2), Stage("fine", 3, lr=0.01))
+
+
+def test_without_a_terminal_progress_is_one_line_an_epoch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(tiny.job(epochs=2, limit=32), tmp_path / "run", device="cpu")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "training slavc on tiny.tones:train: 32 clips, 4 steps an epoch, on cpu" in err
+    assert err.count("clips/s)") == 2
+    assert sys.stderr.isatty() is False
+
+
+def test_an_unknown_device_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="Expected device auto, cpu or cuda, but got tpu"):
+        pick_device("tpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UsageError, match=r"Expected a CUDA GPU for device cuda, but got none\. Use --device cpu"):
+        pick_device("cuda")
+    assert pick_device("auto") == "cpu"

@@ -1,0 +1,200 @@
+"""A run that is killed and resumed ends with the bits of one that was left alone."""
+
+from __future__ import annotations
+
+import random
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import tiny
+from earsight.errors import CheckpointError, UsageError
+from earsight.train.job import Job
+from earsight.train.loop import train
+from tiny import killing, processes, two_stages
+
+KILLS = 20
+
+
+def run_alone(job: Job, out: Path) -> tuple[dict[str, Any], Any, list[Any]]:
+    assert processes.finish([processes.start(killing.resume, job, out)]) == [0]
+    return killing.contents(out)
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Any, list[Any]]:
+    """What the run of `tiny.job()` gives when nobody kills it."""
+    return run_alone(tiny.job(), tmp_path_factory.mktemp("straight") / "run")
+
+
+def assert_equal(got: tuple[dict[str, Any], Any, list[Any]], wanted: tuple[dict[str, Any], Any, list[Any]]) -> None:
+    assert got[0].keys() == wanted[0].keys()
+    for name, value in wanted[0].items():
+        assert torch.equal(got[0][name], value), name
+    assert got[1] == wanted[1]
+    assert got[2] == wanted[2]
+
+
+def test_a_run_logs_every_other_step_and_every_validation(straight: tuple[dict[str, Any], Any, list[Any]]) -> None:
+    _, (calibration, metrics), log = straight
+    assert [row["step"] for row in log if "loss" in row] == list(range(2, 25, 2))
+    assert [row["epoch"] for row in log if "val" in row] == [0, 1, 2]
+    assert calibration["negatives"] == 32
+    assert list(metrics) == ["tiny.tones:val"]
+
+
+@pytest.mark.slow
+def test_killed_at_twenty_random_moments_a_run_ends_with_the_same_bits(
+    straight: tuple[dict[str, Any], Any, list[Any]], tmp_path: Path
+) -> None:
+    chance = random.Random(0)
+    job, killed, runs = tiny.job(), 0, 0
+    while killed < KILLS:
+        # A run lives for a few steps at most: it saves every other one, so it gets on and is killed anywhere.
+        runs += 1
+        out = tmp_path / f"run{runs}"
+        while True:
+            process = processes.start(killing.resume, job, out)
+            if killed < KILLS:
+                process.join(chance.uniform(0.05, 1.2))
+                if process.is_alive():
+                    process.kill()
+                    killed += 1
+            process.join()
+            assert process.exitcode in (0, -signal.SIGKILL)
+            if process.exitcode == 0:
+                break
+        assert_equal(killing.contents(out), straight)
+        assert not list(out.glob(".*")), "what killed runs left half written is cleared away"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "nth"), [("run.json", 1), ("state.pt", 1), ("state.pt", 2), ("best.pt", 1), ("weights.safetensors", 1)]
+)
+def test_killed_while_a_file_is_written_a_run_ends_with_the_same_bits(tmp_path: Path, name: str, nth: int) -> None:
+    job = tiny.job(epochs=2, keep="best", limit=32)
+    wanted = run_alone(job, tmp_path / "straight")
+    out = tmp_path / "run"
+    for moment in ("torn", "before", "after"):
+        process = processes.start(killing.resume_until_write, job, out, name, nth, moment)
+        # After the weights are there the run is finished, so nothing is written again.
+        assert processes.finish([process]) == [-signal.SIGKILL]
+    assert_equal(run_alone(job, out), wanted)
+
+
+@pytest.mark.slow
+def test_a_run_resumes_in_its_second_stage(tmp_path: Path) -> None:
+    job = tiny.job(method="tiny.two_stages", settings=two_stages.Config(), keep="best", val_every=2)
+    wanted = run_alone(job, tmp_path / "straight")
+    out = tmp_path / "run"
+    for states in (9, 3, 6):  # of the four in each of five epochs: killed between the stages, and twice in the second
+        process = processes.start(killing.resume_until_write, job, out, "state.pt", states, "before")
+        assert processes.finish([process]) == [-signal.SIGKILL]
+    position = torch.load(out / "state.pt", weights_only=True)["position"]
+    assert (position["stage"], position["epoch"], position["total_steps"]) == (1, 1, 30)
+    assert_equal(run_alone(job, out), wanted)
+
+
+@pytest.mark.slow
+def test_without_validation_a_run_resumes_and_is_not_calibrated(tmp_path: Path) -> None:
+    job = tiny.job(val="", epochs=1)
+    wanted = run_alone(job, tmp_path / "straight")
+    assert wanted[1] == (None, {})
+    process = processes.start(killing.resume_until_write, job, tmp_path / "run", "state.pt", 2, "after")
+    assert processes.finish([process]) == [-signal.SIGKILL]
+    assert_equal(run_alone(job, tmp_path / "run"), wanted)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a small finished run."""
+    out = tmp_path_factory.mktemp("finished") / "run"
+    train(tiny.job(epochs=1, limit=16), out, device="cpu")
+    return out
+
+
+def test_a_finished_run_is_left_as_it_is(finished: Path) -> None:
+    before = {path.name: path.stat().st_mtime_ns for path in finished.iterdir() if path.is_file()}
+    assert train(tiny.job(epochs=1, limit=16), finished, device="cpu", resume=True) == finished / "weights.safetensors"
+    assert {path.name: path.stat().st_mtime_ns for path in finished.iterdir() if path.is_file()} == before
+
+
+def test_other_settings_are_refused(finished: Path) -> None:
+    with pytest.raises(UsageError, match=r"Expected the settings that .* was begun with, but got other limit, optim\."):
+        train(tiny.job(epochs=2, limit=24), finished, device="cpu", resume=True)
+
+
+def test_a_folder_with_files_is_refused(finished: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"Expected an empty folder for the run, but .* has files in it\."):
+        train(tiny.job(), finished, device="cpu")
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(CheckpointError, match=r"Expected a run to resume in .*, but there is no run\.json in it"):
+        train(tiny.job(), tmp_path, device="cpu", resume=True)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_settings_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(CheckpointError, match=r"Expected a run's settings, but .*run\.json cannot be read"):
+        train(tiny.job(), tmp_path, device="cpu", resume=True)
+
+
+def test_a_state_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    job = tiny.job(epochs=1, limit=16, val="")
+    train(job, tmp_path, device="cpu")
+    (tmp_path / "weights.safetensors").unlink()
+    state = tmp_path / "state.pt"
+    state.write_bytes(state.read_bytes()[:-1000])
+    with pytest.raises(CheckpointError, match=r"Expected a training state, but .*state\.pt cannot be read"):
+        train(job, tmp_path, device="cpu", resume=True)
+
+
+def test_force_starts_over_and_leaves_what_is_not_its_own(tmp_path: Path) -> None:
+    job = tiny.job(on="tiny.tones:torn", val="", epochs=1, limit=0)
+    train(job, tmp_path, device="cpu")
+    (tmp_path / "notes.txt").write_text("mine")
+    assert (tmp_path / "failures.jsonl").exists()
+    other = tiny.job(epochs=1, limit=16, val="")
+    train(other, tmp_path, device="cpu", force=True)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert not (tmp_path / "failures.jsonl").exists()
+    assert [row["step"] for row in killing.contents(tmp_path)[2]] == [2]
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 1
+
+
+def test_resume_starts_a_run_that_is_not_there_yet(tmp_path: Path) -> None:
+    job = tiny.job(epochs=1, limit=16, val="")
+    for out in (tmp_path / "new", tmp_path / "empty"):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        assert train(job, out, device="cpu", resume=True).is_file()
+
+
+def test_keeping_the_best_epoch_needs_a_validation_set(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="Expected a validation set to keep the best epoch by, but got none"):
+        train(tiny.job(val="", keep="best"), tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_best_epoch_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from earsight.train import measure
+
+    wanted: list[dict[str, torch.Tensor]] = []
+    scores = iter([0.2, 0.6, 0.4, 0.6])
+    real = measure.evaluate
+
+    def scored(model: Any, *args: Any, **options: Any) -> Any:
+        wanted.append({name: value.clone() for name, value in model.state_dict().items()})
+        result = real(model, *args, **options)
+        return replace(result, metrics=result.metrics | {"ap": next(scores)})
+
+    monkeypatch.setattr(measure, "evaluate", scored)
+    train(tiny.job(keep="best", limit=16), tmp_path, device="cpu")
+    tensors, (_, metrics), _ = killing.contents(tmp_path)
+    assert metrics["tiny.tones:val"]["ap"] == 0.6
+    assert all(torch.equal(tensors[name], value) for name, value in wanted[1].items())
+    assert not all(torch.equal(tensors[name], value) for name, value in wanted[2].items())
