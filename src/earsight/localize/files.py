@@ -1,0 +1,72 @@
+"""The files that localization writes: their names, and that none is replaced unasked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from earsight.checkpoint import write_atomically
+from earsight.errors import MediaError, UsageError
+
+FORMATS = ("mp4", "png", "json")
+"""An overlay video, a contact sheet (of a single picture: its overlay), and the timeline."""
+MARK = ".earsight"
+"""Before the ending of every output, so that outputs are never taken for inputs."""
+
+
+def check_formats(formats: Sequence[str]) -> tuple[str, ...]:
+    """The formats to write, each once."""
+    known = ", ".join(FORMATS)
+    unknown = [one for one in formats if one not in FORMATS]
+    if unknown or not formats:
+        got = f"'{unknown[0]}'" if unknown else "none"
+        raise UsageError(f"Expected formats out of {known}, but got {got}. Name at least one of them.")
+    return tuple(dict.fromkeys(formats))
+
+
+def outputs(out: Path, name: str, formats: Iterable[str]) -> dict[str, Path]:
+    """Where each format goes.
+
+    >>> print(outputs(Path("out"), "dog", ["json"])["json"].name)
+    dog.earsight.json
+    """
+    return {one: out / f"{name}{MARK}.{one}" for one in formats}
+
+
+def make_way(files: Iterable[Path], force: bool) -> None:
+    """Make the folders of files to be written; without `force`, none of the files may be there."""
+    files = list(files)
+    there = [file for file in files if file.exists()]
+    if there and not force:
+        more = f" and {len(there) - 1} more" if len(there) > 1 else ""
+        raise UsageError(
+            f"Expected no results there yet, but got {there[0]}{more}. "
+            "Name another output folder, or use --force to replace them."
+        )
+    for folder in {file.parent for file in files}:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"Expected an output folder that can be made, but got {folder} ({error.strerror}). Name another one."
+            ) from error
+
+
+def write_file(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a file that appears whole or not at all; failures are told as those of `path`."""
+    try:
+        write_atomically(path, write)
+    except OSError as error:
+        reason = f"cannot be written ({error.strerror or error})."
+        raise MediaError(path, reason, "Check that its folder may be written to and has room.") from error
+
+
+def write_json(path: Path, values: dict[str, Any]) -> None:
+    text = json.dumps(values, indent=2, allow_nan=False) + "\n"
+
+    def write(beside: Path) -> None:
+        beside.write_text(text, encoding="utf-8")
+
+    write_file(path, write)

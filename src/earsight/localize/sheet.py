@@ -1,0 +1,133 @@
+"""The contact sheet: evenly spaced overlays of a video with their verdicts, above the confidence over time."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import numpy as np
+
+from earsight.localize.files import write_file
+from earsight.localize.timeline import NOT_VISIBLE, VISIBLE, Moment, Timeline
+from earsight.types import U8
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+T = TypeVar("T")
+TILES = 12
+# On white paper the verdicts need darker inks than on a film frame.
+_INK = {VISIBLE: "#1B9E5A", NOT_VISIBLE: "#D1422F"}
+_GREY = "#7A7A7A"
+
+
+class Thinned(Generic[T]):
+    """Evenly spaced items out of a stream of unknown length, with at most six times as many held as wanted.
+
+    >>> some = Thinned[int](3)
+    >>> for i in range(100):
+    ...     if some.wants():
+    ...         some.keep(i)
+    ...     some.step()
+    >>> some.spaced()
+    [0, 48, 96]
+    """
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted, self._most, self._stride, self._seen = wanted, 6 * wanted, 1, 0
+        self._kept: list[T] = []
+
+    def wants(self) -> bool:
+        """Whether to keep the item that comes now."""
+        return self._seen % self._stride == 0
+
+    def keep(self, item: T) -> None:
+        self._kept.append(item)
+
+    def step(self) -> None:
+        """On to the next item."""
+        self._seen += 1
+        if len(self._kept) > self._most:
+            self._kept, self._stride = self._kept[::2], 2 * self._stride
+
+    def spaced(self) -> list[T]:
+        count = min(self.wanted, len(self._kept))
+        return [self._kept[round(i)] for i in np.linspace(0, len(self._kept) - 1, count)]
+
+
+def clock(seconds: float) -> str:
+    """A time as a player shows it.
+
+    >>> clock(3.25), clock(3725)
+    ('0:03.2', '1:02:05.0')
+    """
+    tenths = math.floor(seconds * 10 + 1e-6)
+    minutes, tenths = divmod(tenths, 600)
+    hours, minutes = divmod(minutes, 60)
+    head = f"{hours}:{minutes:02d}" if hours else f"{minutes}"
+    return f"{head}:{tenths // 10:02d}.{tenths % 10}"
+
+
+def write_sheet(path: Path, tiles: Sequence[tuple[Moment, U8]], timeline: Timeline) -> None:
+    """Write the sheet as PNG: tiles of (moment, overlay uint8 (3, H, W)), and the timeline as a plot below them."""
+    from matplotlib.figure import Figure
+
+    shape = tiles[0][1].shape
+    aspect = shape[1] / shape[2]
+    columns = min(len(tiles), 6 if aspect > 1.1 else 4)
+    rows = -(-len(tiles) // columns)
+    wide = 13.0 / max(columns, 3)
+    tall = wide * aspect + 0.42
+    figure = Figure(figsize=(13.0, rows * tall + 2.7), dpi=100, layout="constrained", facecolor="white")
+    top, bottom = np.ravel(np.array(figure.subfigures(2, 1, height_ratios=[rows * tall, 2.7]), dtype=object))
+    grid = top.subplots(rows, max(columns, 3), squeeze=False)
+    for axes in grid.ravel():
+        axes.axis("off")
+    for i, (moment, picture) in enumerate(tiles):
+        axes = grid[i // columns, i % columns]
+        axes.imshow(picture.transpose(1, 2, 0), interpolation="lanczos")
+        axes.set_title(f"{clock(moment.time)}   {moment.label}  {moment.confidence:.2f}",
+                       fontsize=9, color=_ink(moment), loc="left", pad=3)  # fmt: skip
+    _confidence(bottom.subplots(), timeline)
+    # A file may be called anything: dollar signs are no formula, and bytes that are no text become question marks.
+    name = Path(timeline.source).name.encode("utf-8", "replace").decode()
+    top.suptitle(name, fontsize=12, fontweight="bold", x=0.012, ha="left", parse_math=False)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
+        write_file(path, lambda beside: figure.savefig(beside, format="png", metadata={"Software": None}))
+
+
+def _confidence(axes: Axes, timeline: Timeline) -> None:
+    """Confidence over time with the threshold; silence is shaded."""
+    items = timeline.items
+    half = (timeline.every or 1.0) / 2
+    times = np.array([item.time for item in items])
+    values = np.array([item.confidence for item in items])
+    axes.plot(times, values, color="#B8B8B8", lw=1.4, zorder=1)
+    named: dict[str, list[int]] = {}
+    for i, item in enumerate(items):
+        named.setdefault(item.label, []).append(i)
+    quiet = np.array([item.silent for item in items])
+    axes.fill_between(
+        times, 0, 1, where=quiet, step="mid", color="#EFEFEF", lw=0, zorder=0, transform=axes.get_xaxis_transform()
+    )
+    for label, at in sorted(named.items(), reverse=True):
+        axes.scatter(times[at], values[at], s=16, color=_ink(items[at[0]]), label=f"{label} ({len(at)})", zorder=2)
+    if timeline.threshold is not None:
+        axes.axhline(timeline.threshold, color="#333333", ls="--", lw=1.1, label=f"threshold {timeline.threshold:.2f}")
+    low = min(values.min(), timeline.threshold if timeline.threshold is not None else values.min())
+    high = max(values.max(), timeline.threshold if timeline.threshold is not None else values.max())
+    room = max(0.12 * (high - low), 0.01)
+    axes.set(xlim=(times[0] - half, times[-1] + half), ylim=(low - room, high + room))
+    axes.set(xlabel="Time (s)", ylabel="Confidence")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="#E8E8E8", lw=0.8)
+    axes.set_axisbelow(True)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=5, frameon=False, fontsize=9, borderaxespad=0.1)
+
+
+def _ink(moment: Moment) -> str:
+    return _GREY if moment.silent else _INK.get(moment.verdict, "#2C3E50")

@@ -1,0 +1,125 @@
+"""Files and folders: what can be used is used, and what cannot is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import make
+import numpy as np
+import pytest
+
+from earsight.errors import UsageError
+from earsight.localize import Localizer, Summary, localize_paths
+
+
+def clip(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return make.steps(path, 0.5, 10)
+
+
+def run(localizer: Localizer, inputs: list[Path], out: Path, **more: object) -> Summary:
+    return localize_paths(localizer, inputs, out, every=0.2, **{"formats": ("json",), **more})
+
+
+def test_good_files_of_a_folder_are_done_and_broken_ones_named(localizer: Localizer, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    good = [clip(folder / "a.mp4"), clip(folder / "b" / "deep.mkv"), clip(folder / "z.webm")]
+    (folder / "broken.mp4").write_bytes(good[0].read_bytes()[:300])
+    (folder / "empty.mov").touch()
+    (folder / "notes.txt").write_text("not media")
+    (folder / ".hidden.mp4").write_text("not media")
+    summary = run(localizer, [folder], tmp_path / "out")
+    assert [Path(one.source) for one in summary.done] == good
+    assert {one.path.name: one.reason for one in summary.failures} == {
+        "broken.mp4": "is damaged or cut off. Get it again, or repair it with a converter.",
+        "empty.mov": "is empty. Get it again.",
+    }
+    assert [one.path.name for one in summary.skipped] == ["notes.txt"]
+    assert sorted(file.name for file in summary.written) == [f"{n}.earsight.json" for n in ("a", "deep", "z")]
+    assert all(file.exists() for file in summary.written)
+    plain = json.loads(json.dumps(summary.to_json()))
+    assert {key: len(value) for key, value in plain.items()} == {"done": 3, "failures": 2, "skipped": 1}
+
+
+def test_a_picture_and_a_sound_of_the_same_name_are_a_pair(localizer: Localizer, tmp_path: Path) -> None:
+    make.picture(tmp_path / "dog.png", make.corners())
+    make.sound_file(tmp_path / "dog.wav", make.chirp(0.5))
+    make.picture(tmp_path / "cat.png", make.corners())
+    make.sound_file(tmp_path / "cow.mp3", make.chirp(0.5))
+    summary = run(localizer, [tmp_path], tmp_path / "out", formats=("mp4", "png", "json"))
+    (pair,) = summary.done
+    assert (Path(pair.source).name, Path(pair.sound).name) == ("dog.png", "dog.wav")
+    assert {file.name for file in pair.files} == {"dog.earsight.png", "dog.earsight.json"}
+    assert {one.path.name: one.reason for one in summary.failures} == {
+        "cat.png": "is a picture without a sound. Put a sound of the same name beside it.",
+        "cow.mp3": "is a sound without a picture. Put a picture of the same name beside it.",
+    }
+
+
+def test_inputs_of_the_same_name_do_not_overwrite_each_other(localizer: Localizer, tmp_path: Path) -> None:
+    inputs = [clip(tmp_path / "1" / "clip.mp4"), clip(tmp_path / "2" / "Clip.mkv"), clip(tmp_path / "clip.webm")]
+    summary = run(localizer, inputs, tmp_path / "out")
+    assert [one.files[0].name for one in summary.done] == [f"{n}.earsight.json" for n in ("clip", "Clip-2", "clip-3")]
+    assert [json.loads(one.files[0].read_text())["source"] for one in summary.done] == [str(path) for path in inputs]
+
+
+def test_a_file_named_twice_is_done_once(localizer: Localizer, tmp_path: Path) -> None:
+    path = clip(tmp_path / "in" / "a.mp4")
+    assert len(run(localizer, [path, path.parent, path], tmp_path / "out").done) == 1
+
+
+def test_outputs_are_never_taken_for_inputs(localizer: Localizer, tmp_path: Path) -> None:
+    clip(tmp_path / "a.mp4")
+    first = run(localizer, [tmp_path], tmp_path, formats=("mp4", "json"))
+    again = run(localizer, [tmp_path], tmp_path, formats=("mp4", "json"), force=True)
+    assert first.written == again.written
+    assert len(again.done) == 1
+    assert not again.failures
+    assert not again.skipped
+
+
+def test_what_is_asked_for_by_name_is_never_skipped(localizer: Localizer, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("not media")
+    (tmp_path / "folder").mkdir()
+    inputs = [
+        tmp_path / "a.txt",
+        tmp_path / "gone.mp4",
+        tmp_path / "folder",
+        make.steps(tmp_path / "m.mp4", 0.5, sound=False),
+    ]
+    summary = run(localizer, inputs, tmp_path / "out")
+    assert not summary.done
+    assert not summary.skipped
+    reasons = {one.path.name: one.reason for one in summary.failures}
+    assert reasons["a.txt"].startswith("is not a media file of a known kind. Expected one of: mp4")
+    assert reasons["gone.mp4"] == "does not exist. Check the name."
+    assert reasons["folder"].startswith("is a folder without files.")
+    assert reasons["m.mp4"].startswith("has no audio track.")
+
+
+def test_nothing_is_replaced_without_force_and_nothing_begun(localizer: Localizer, tmp_path: Path) -> None:
+    clip(tmp_path / "in" / "a.mp4")
+    run(localizer, [tmp_path / "in"], tmp_path / "out")
+    clip(tmp_path / "in" / "0.mp4")
+    with pytest.raises(UsageError, match=r"Expected no results there yet, but got .*a\.earsight\.json\."):
+        run(localizer, [tmp_path / "in"], tmp_path / "out")
+    assert not (tmp_path / "out" / "0.earsight.json").exists()
+
+
+def test_wrong_settings_are_an_error_and_not_a_failure_of_each_file(localizer: Localizer, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"every of at least 0\.01"):
+        localize_paths(localizer, [tmp_path / "a.mp4"], tmp_path, every=-1.0)
+    with pytest.raises(UsageError, match="Expected at least one file or folder, but got none"):
+        localize_paths(localizer, [], tmp_path)
+
+
+def test_progress_names_the_input(localizer: Localizer, tmp_path: Path) -> None:
+    path = clip(tmp_path / "a.mp4")
+    make.picture(tmp_path / "b.png", make.corners())
+    make.wav(tmp_path / "b.wav", np.zeros(900, np.int16))
+    told: list[tuple[str, float, float]] = []
+    run(localizer, [tmp_path], tmp_path / "out", progress=lambda name, done, total: told.append((name, done, total)))
+    assert {Path(name).name for name, _, _ in told} == {"a.mp4", "b.png"}
+    assert told[0][0] == str(path)
+    assert told[-1][1:] == (1.0, 1.0)

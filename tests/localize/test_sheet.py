@@ -1,0 +1,70 @@
+"""The contact sheet's parts: even spacing, times, and sheets of every shape."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from earsight.errors import MediaError
+from earsight.localize.draw import captioned
+from earsight.localize.sheet import Thinned, clock, write_sheet
+from earsight.localize.timeline import Moment, Timeline
+from earsight.media.read import read_image
+
+MOMENT = Moment(0.0, 0.5, "visible source", False, ())
+
+
+@pytest.mark.parametrize("count", [1, 2, 11, 12, 13, 100, 5000])
+def test_kept_items_are_spread_evenly_and_few(count: int) -> None:
+    some = Thinned[int](12)
+    for i in range(count):
+        if some.wants():
+            some.keep(i)
+        some.step()
+        assert len(some._kept) <= 6 * 12
+    spaced = some.spaced()
+    assert len(spaced) == min(count, 12)
+    assert spaced[0] == 0
+    gaps = np.diff(spaced)
+    assert len(gaps) == 0 or gaps.max() <= 1.4 * gaps.min() + 1
+    assert spaced[-1] >= 0.9 * (count - 1)
+
+
+def test_times_are_written_as_a_player_does() -> None:
+    assert [clock(t) for t in (0, 0.6, 59.96, 61, 3600)] == ["0:00.0", "0:00.6", "0:59.9", "1:01.0", "1:00:00.0"]
+
+
+@pytest.mark.parametrize(("count", "height", "width"), [(1, 90, 160), (5, 90, 160), (12, 160, 90), (12, 60, 60)])
+def test_sheets_of_every_shape_are_written(tmp_path: Path, count: int, height: int, width: int) -> None:
+    kinds = [("visible source", False), ("no visible source", False), ("no visible source", True)]
+    items = tuple(Moment(i * 0.5, 0.1 * i, *kinds[i % 3], ()) for i in range(count))
+    timeline = Timeline("a.mp4", "a.mp4", "w", "exact", 0.4, 0.5, 1.0, width, height, items)
+    picture = np.full((3, height, width), 90, np.uint8)
+    write_sheet(tmp_path / "a.png", [(item, picture) for item in items], timeline)
+    sheet = read_image(tmp_path / "a.png")
+    assert sheet.shape[2] == 1300
+    assert (sheet == 90).all(axis=0).sum() > 1000 * count
+
+
+def test_any_name_of_a_file_can_be_written_on_a_sheet(tmp_path: Path) -> None:
+    timeline = Timeline("a$^$b_\\frac \u4e2d\udcff.mp4", "", "w", "exact", None, 0.5, 1.0, 9, 9, (MOMENT,))
+    write_sheet(tmp_path / "a.png", [(MOMENT, np.zeros((3, 9, 9), np.uint8))], timeline)
+    assert read_image(tmp_path / "a.png").size
+
+
+def test_a_sheet_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    timeline = Timeline("a.mp4", "", "w", "exact", None, 0.5, 1.0, 9, 9, (MOMENT,))
+    (tmp_path / "a.png").mkdir()
+    with pytest.raises(MediaError, match=r"cannot be written \(.*\)\. Check that its folder"):
+        write_sheet(tmp_path / "a.png", [(MOMENT, np.zeros((3, 9, 9), np.uint8))], timeline)
+
+
+def test_a_caption_keeps_the_size_and_is_left_out_where_it_does_not_fit() -> None:
+    large, tiny = np.full((3, 240, 320), 200, np.uint8), np.full((3, 16, 16), 200, np.uint8)
+    drawn = captioned(large, MOMENT)
+    assert drawn.shape == large.shape
+    assert (drawn[:, :200] == 200).all()
+    assert (drawn[:, 230:] != 200).any()
+    np.testing.assert_array_equal(captioned(tiny, MOMENT), tiny)
