@@ -1,0 +1,114 @@
+"""What commands print: results on stdout, progress and notes on stderr, and only from the first process."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, TextIO
+
+EVERY = 10.0
+"""Seconds between two lines of progress where there is no terminal to draw a bar on."""
+
+
+class Report(Protocol):
+    """Called with how much is done, how much there is, and what is being worked on when that changes."""
+
+    def __call__(self, done: float, total: float, label: str = "") -> None: ...
+
+
+def process() -> int:
+    """Which of the processes that torchrun started this is; 0 without torchrun."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def say(text: str) -> None:
+    """A result, on stdout."""
+    _write(sys.stdout, text)
+
+
+def note(text: str) -> None:
+    """Something about the work, on stderr."""
+    _write(sys.stderr, text)
+
+
+def say_json(value: object) -> None:
+    say(json.dumps(value, indent=2, allow_nan=False))
+
+
+def pairs(values: Mapping[str, object], indent: int = 2) -> str:
+    """Names and values in two columns.
+
+    >>> print(pairs({"method": "slavc", "dim": 128}))
+      method  slavc
+      dim     128
+    """
+    width = max((len(name) for name in values), default=0)
+    return "\n".join(" " * indent + f"{name:<{width}}  {value}".rstrip() for name, value in values.items())
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings under dotted names.
+
+    >>> flat({"optim": {"lr": 0.1}, "on": "toybox"})
+    {'optim.lr': 0.1, 'on': 'toybox'}
+    """
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        out |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return out
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of words, each column as wide as its longest word.
+
+    >>> print(columns([("toybox", "drawn toys"), ("pairs", "a folder")]))
+    toybox  drawn toys
+    pairs   a folder
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(f"{w:<{n}}" for w, n in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Report]:
+    """A bar while there is a terminal; elsewhere a line now and then, and nothing for work that is soon done."""
+    if process() > 0:
+        yield lambda done, total, label="": None
+    elif sys.stderr.isatty():
+        with _bar(label) as report:
+            yield report
+    else:
+        yield _Lines(label)
+
+
+class _Lines:
+    def __init__(self, label: str) -> None:
+        self._label, self._last = label, time.monotonic()
+
+    def __call__(self, done: float, total: float, label: str = "") -> None:
+        if time.monotonic() - self._last >= EVERY:
+            self._last = time.monotonic()
+            note(f"{label or self._label}: {done / max(total, 1e-9):.0%}")
+
+
+@contextmanager
+def _bar(label: str) -> Iterator[Report]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    shown = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*shown, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total, now="": bar.update(task, completed=done, total=total, description=now or label)
+
+
+def _write(stream: TextIO, text: str) -> None:
+    if process() == 0:
+        # A name with characters that the terminal lacks must not end the command.
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        stream.write(text.encode(encoding, "replace").decode(encoding, "replace") + "\n")
+        stream.flush()

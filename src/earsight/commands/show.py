@@ -1,0 +1,192 @@
+"""`earsight show`: what a weights file, a run, a report or a media file is."""
+
+from __future__ import annotations
+
+import json as json_format
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from earsight.commands.screen import flat, pairs, say, say_json
+from earsight.errors import EarsightError, UsageError
+
+Found = tuple[dict[str, Any], Callable[[dict[str, Any]], str]]
+"""Plain values for --json, and what makes text of them."""
+LAST = 5
+"""Log lines of a run that are shown."""
+
+
+def run(path: Path, *, json: bool = False) -> int:
+    values, text = look(path)
+    if json:
+        say_json(values)
+    else:
+        say(text(values))
+    return 0
+
+
+def look(path: Path) -> Found:
+    """Find out what lies at a path and read it."""
+    if path.is_dir():
+        if (path / "run.json").is_file():
+            return of_run(path), run_text
+        if (path / "metrics.json").is_file():
+            return of_report(path), report_text
+        if (path / "weights.safetensors").is_file():
+            return of_weights(path), weights_text
+        raise UsageError(
+            f"Expected a run (with run.json) or a report (with metrics.json), but {path} has neither. "
+            "Name the folder of one, a weights file or a media file."
+        )
+    if not path.exists():
+        raise UsageError(f"Expected a file or folder, but there is nothing at {path}. Check the name.")
+    if path.suffix == ".safetensors":
+        return of_weights(path), weights_text
+    if path.suffix in (".pth", ".pt"):
+        raise UsageError(
+            f"Expected earsight weights, a run, a report or a media file, but got {path}. "
+            f"If it is an official checkpoint, use: earsight import {path} -o {path.with_suffix('.safetensors').name}"
+        )
+    if path.name == "run.json":
+        return of_run(path.parent), run_text
+    if path.name == "metrics.json":
+        return of_report(path.parent), report_text
+    return of_media(path), media_text
+
+
+def of_weights(path: Path) -> dict[str, Any]:
+    from earsight.checkpoint import find_weights, read_header
+
+    file = find_weights(path)
+    return {"kind": "weights", "path": str(file), "bytes": file.stat().st_size, **read_header(file)}
+
+
+def weights_text(values: dict[str, Any]) -> str:
+    head = {"method": values["method"], "protocol": values.get("protocol", "-"), "size": _bytes(values["bytes"])}
+    calibration = values.get("calibration")
+    if calibration:
+        head["calibration"] = (
+            f"visible from confidence {calibration['threshold']:.4f} on: {calibration['recall']:.1%} of positives and "
+            f"{calibration['false_alarm']:.1%} of {calibration['negatives']} negatives pass"
+        )
+    else:
+        head["calibration"] = "none: verdicts need weights trained with a validation set that has negatives"
+    parts = [f"{values['path']}: earsight weights", pairs(head)]
+    titles = {"config": "settings", "inputs": "inputs", "imported": "imported from", "training": "training",
+              "metrics": "metrics", "versions": "versions"}  # fmt: skip
+    for key, title in titles.items():
+        shown = {
+            k: v for k, v in flat(values.get(key) or {}).items() if not k.startswith(("job.config.", "job.inputs."))
+        }
+        if shown:
+            parts += [f"{title}:", pairs(shown, 4)]
+    return "\n".join(parts)
+
+
+def of_run(path: Path) -> dict[str, Any]:
+    settings = _read_json(path / "run.json", "a run's settings")
+    rows = _log(path / "log.jsonl")
+    trained = [row for row in rows if "loss" in row]
+    measured = [row for row in rows if "val" in row]
+    done = (path / "weights.safetensors").is_file()
+    state = "finished" if done else "can be resumed" if (path / "state.pt").is_file() else "not saved yet"
+    return {
+        "kind": "run",
+        "path": str(path),
+        "state": state,
+        "epochs": settings.get("optim", {}).get("epochs"),
+        "epoch": trained[-1].get("epoch", 0) + 1 if trained else 0,
+        "step": trained[-1].get("step", 0) if trained else 0,
+        "validation": measured[-1]["val"] if measured else {},
+        "log": rows[-LAST:],
+        "settings": settings,
+    }
+
+
+def run_text(values: dict[str, Any]) -> str:
+    head = {
+        "state": values["state"],
+        "progress": f"epoch {values['epoch']} of {values['epochs']}, step {values['step']}",
+    }
+    parts = [f"{values['path']}: a run of {values['settings'].get('method')}", pairs(head)]
+    if values["validation"]:
+        parts += ["last validation:", pairs({k: f"{100 * v:.2f}" for k, v in values["validation"].items()}, 4)]
+    parts += [
+        "settings:",
+        pairs({k.replace("config.", "method.", 1): v for k, v in flat(values["settings"]).items()}, 4),
+    ]
+    if values["log"]:
+        parts += ["last lines of the log:", *(f"    {_line(row)}" for row in values["log"])]
+    if values["state"] == "can be resumed":
+        parts += [f"go on with: earsight train --out {values['path']} --resume"]
+    return "\n".join(parts)
+
+
+def of_report(path: Path) -> dict[str, Any]:
+    return {"kind": "report", "path": str(path), **_read_json(path / "metrics.json", "a report")}
+
+
+def report_text(values: dict[str, Any]) -> str:
+    """The table that was written with the report, which says more than its numbers alone."""
+    table = Path(values["path"]) / "table.md"
+    if not table.is_file():
+        raise UsageError(f"Expected {table} beside metrics.json, but it is not there. Use --json to see the numbers.")
+    return f"{values['path']}: a report\n\n{table.read_text(encoding='utf-8').rstrip()}"
+
+
+def of_media(path: Path) -> dict[str, Any]:
+    from earsight.media.read import probe
+
+    values = asdict(probe(path))
+    return {"kind": "media", **values, "path": str(path), "fps": float(values["fps"]) if values["fps"] else None}
+
+
+def media_text(values: dict[str, Any]) -> str:
+    picture = f"{values['width']}x{values['height']}"
+    facts = {
+        "what": "picture" if values["is_image"] else "video" if values["has_video"] else "sound",
+        "duration": None if values["duration"] is None else f"{values['duration']:.3f} s",
+        "picture": picture if values["width"] else None,
+        "frames": None if values["fps"] is None else f"{values['fps']:.5g} per second",
+        "rotation": f"{values['rotation']} degrees clockwise" if values["rotation"] else None,
+        "sound": f"{values['rate']} samples per second, {values['channels']} channel{'s'[: values['channels'] > 1]}"
+        if values["has_audio"]
+        else "none",
+    }
+    return f"{values['path']}: a media file\n{pairs({k: v for k, v in facts.items() if v is not None})}"
+
+
+def _read_json(path: Path, what: str) -> dict[str, Any]:
+    try:
+        values = json_format.loads(path.read_text(encoding="utf-8"))
+    except (json_format.JSONDecodeError, UnicodeDecodeError) as error:
+        raise EarsightError(f"Expected {what} in {path}, but it is damaged ({error}). Make it again.") from error
+    if not isinstance(values, dict):
+        raise EarsightError(f"Expected {what} in {path}, but got a {type(values).__name__}. Make it again.")
+    return values
+
+
+def _log(path: Path) -> list[dict[str, Any]]:
+    """Rows of a log; the last line of a run that is under way may be half written."""
+    rows = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
+        try:
+            row = json_format.loads(line)
+        except json_format.JSONDecodeError:
+            continue
+        rows += [row] if isinstance(row, dict) else []
+    return rows
+
+
+def _line(row: dict[str, Any]) -> str:
+    return "  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in flat(row).items())
+
+
+def _bytes(count: int) -> str:
+    """A file's size in words.
+
+    >>> _bytes(512), _bytes(1_500_000)
+    ('512 B', '1.5 MB')
+    """
+    return f"{count} B" if count < 1000 else f"{count / 1e3:.1f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"

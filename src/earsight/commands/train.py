@@ -1,0 +1,190 @@
+"""`earsight train`: finds the settings a run starts from, and checks what was given against a run that goes on.
+
+A method's settings are known only once its name is: so its name, the preset and the recipe are looked up first, and the
+whole command line is parsed against the settings they give.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from earsight import registry
+from earsight.commands.screen import flat, note, say
+from earsight.config import Inputs, Optim, need
+from earsight.errors import CheckpointError, UsageError
+from earsight.train.job import Job
+
+NONE = "none"
+"""`--val none`: no validation."""
+_SAME = ("on", "data", "val", "limit", "protocol", "false_alarm", "inputs", "optim")
+"""What the command line and a job call by the same name."""
+_SWITCHES = {"--help", "-h", "--resume", "--force"}
+
+
+@dataclass(frozen=True)
+class Given:
+    """What of a command line decides which settings there are."""
+
+    method: str = ""
+    preset: str = ""
+    recipe: str = ""
+    out: str = ""
+    resume: bool = False
+
+    @property
+    def run(self) -> Path | None:
+        """The folder of the run to go on with, if it was begun before."""
+        return Path(self.out) if self.resume and self.out and (Path(self.out) / "run.json").is_file() else None
+
+    @property
+    def enough(self) -> bool:
+        return bool(self.method or self.recipe or self.run)
+
+
+def peek(args: Sequence[str]) -> Given:
+    """Read ahead: METHOD is the first word that belongs to no flag.
+
+    >>> peek(["--on", "toybox", "slavc", "--preset=paper", "--resume", "-o", "r"])
+    Given(method='slavc', preset='paper', recipe='', out='r', resume=True)
+    """
+    found: dict[str, str] = {}
+    words: list[str] = []
+    at = 0
+    while at < len(args):
+        flag, equals, value = args[at].partition("=")
+        at += 1
+        if not flag.startswith("-"):
+            words.append(args[at - 1])
+        elif not equals and flag not in _SWITCHES and ".no-" not in flag:
+            value = args[at] if at < len(args) else ""
+            at += not value.startswith("--")
+            found[flag] = value
+        else:
+            found[flag] = value
+    out = found.get("--out", found.get("-o", ""))
+    method = words[0] if words else ""
+    return Given(method, found.get("--preset", ""), found.get("--recipe", ""), out, "--resume" in found)
+
+
+def start(given: Given) -> Job:
+    """The settings before any flag: those of the run that goes on, of a recipe or a preset, or the method's own.
+
+    The training set is empty when nothing names it yet.
+    """
+    if given.recipe:
+        from earsight.recipes import RECIPES
+
+        if given.recipe not in RECIPES:
+            raise registry.unknown("recipe", given.recipe, sorted(RECIPES))
+        need(not given.preset, "--recipe or --preset", "both", "A recipe holds all settings already.")
+        job = RECIPES[given.recipe]()
+        _need_method(given, job.method, f"the recipe {given.recipe} trains")
+        return job
+    if given.run and not given.preset:
+        job = load_job(given.run)
+        _need_method(given, job.method, f"the run {given.run} trains")
+        return job
+    need(bool(given.method), "METHOD with --preset", "none", "Name it first: earsight train METHOD --preset NAME")
+    module = registry.load("method", given.method)
+    if not given.preset:
+        return Job(given.method, module.Config(), Inputs(), Optim(), on="")
+    if given.preset not in module.PRESETS:
+        raise registry.unknown("preset", given.preset, sorted(module.PRESETS))
+    preset = module.PRESETS[given.preset]()
+    return Job(given.method, preset.config, preset.inputs, preset.optim, on="", protocol=preset.protocol)
+
+
+def load_job(run: Path) -> Job:
+    """The settings a run was begun with."""
+    from earsight.train import folder
+
+    try:
+        return folder.load_job(run)
+    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            f"Expected a run's settings, but {run / 'run.json'} cannot be read ({error}). Start the run again."
+        ) from error
+
+
+def defaults(given: Given, begin: Job) -> dict[str, Any]:
+    """What the flags of the command line are when they are not given."""
+    values = {name: getattr(begin, name) for name in _SAME}
+    # A job without validation says so with an empty name; on the command line that stands for the set's own split.
+    val = begin.val or (NONE if begin.on else "")
+    return {**values, "name": begin.method, "method": begin.config, "preset": given.preset, "recipe": given.recipe,
+            "val": val}  # fmt: skip
+
+
+def no_method(out: Path, resume: bool) -> UsageError:
+    """The error for a command line from which no method can be told."""
+    wanted = f"a run to resume in {out}, or METHOD" if resume else "METHOD"
+    known = ", ".join(registry.names("method"))
+    return UsageError(f"Expected {wanted}, but got none. Name it first: earsight train METHOD ... Known: {known}.")
+
+
+def run(
+    given: Given,
+    begin: Job,
+    *,
+    name: str,
+    method: Any,
+    out: Path,
+    device: str = "auto",
+    resume: bool = False,
+    force: bool = False,
+    **values: Any,
+) -> int:
+    """Train `method` (the settings of the method `name`), or go on training when `resume` finds a run.
+
+    `values` are the flags that a job holds under the same name, and `preset` and `recipe`, which `begin` comes from.
+    """
+    need(not (resume and force), "--resume or --force", "both", "One goes on with the run, the other starts it over.")
+    need(name == begin.method, "METHOD first", f"{name} after flags", f"Write: earsight train {name} ...")
+    job = Job(method=name, config=method, **{key: values[key] for key in _SAME})
+    need(bool(job.on), "a training set", "none", f"Add --on SET, one of: {', '.join(registry.names('set'))}.")
+    job = replace(job, val=validation(job, begin))
+    if given.run:
+        refuse_changes(load_job(given.run), job, given.run)
+    from earsight.train.loop import train
+
+    weights = train(job, out, device=device, resume=resume, force=force)
+    note(f"next: earsight eval {weights} --on {job.on.partition(':')[0]}" + (f" --data {job.data}" if job.data else ""))
+    say(str(weights))
+    return 0
+
+
+def refuse_changes(begun: Job, now: Job, run: Path) -> None:
+    """A run goes on with the settings it was begun with, and no others."""
+    was, wanted = flat(begun.to_json()), flat(now.to_json())
+    changed = [name for name in wanted if wanted[name] != was.get(name)]
+    if changed:
+        told = "; ".join(f"{_flag(name)} {wanted[name]!r} where the run has {was.get(name)!r}" for name in changed[:3])
+        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+        raise UsageError(
+            f"Expected the settings that {run} was begun with, but got {told}{more}. "
+            f"Go on with: earsight train --out {run} --resume; or start a new run in another folder."
+        )
+
+
+def _flag(name: str) -> str:
+    """The flag of a job's setting: config.dim -> --method.dim."""
+    return "--" + name.replace("config.", "method.", 1).replace("_", "-")
+
+
+def _need_method(given: Given, method: str, source: str) -> None:
+    need(given.method in ("", method), f"METHOD {method}, which {source}", given.method)
+
+
+def validation(job: Job, begin: Job) -> str:
+    """The validation set: as given, none, or the training set's own split for it."""
+    name, _, split = job.on.partition(":")
+    moved = begin.on != "" and begin.on.partition(":")[0] != name and job.val == begin.val
+    if job.val and not moved:  # a recipe's validation set does not belong to another training set
+        return "" if job.val == NONE else job.val
+    splits: dict[str, str] = registry.load("set", name).DEFAULTS
+    own = splits.get("val", "")
+    return "" if own in ("", split or splits.get("train")) else f"{name}:{own}"

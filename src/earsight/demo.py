@@ -1,0 +1,83 @@
+"""The whole story on the built-in set: make data, train SLAVC, measure it honestly, show what it learned."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from earsight import protocols
+from earsight.checkpoint import load_weights
+from earsight.data.clips import open_set
+from earsight.data.controls import Audio
+from earsight.data.toys.video import write_film
+from earsight.errors import UsageError
+from earsight.evaluate import Evaluation, center_prior, evaluate
+from earsight.gallery import tiles
+from earsight.localize import Localizer, localize_video
+from earsight.methods.base import build
+from earsight.recipes import slavc_toybox
+from earsight.report import lines, table, write_report
+from earsight.train.log import LOG, read_log
+from earsight.train.loop import train
+
+CONTROLS: tuple[tuple[Audio, str], ...] = (("real", "SLAVC"), ("shuffled", "SLAVC"), ("silent", "SLAVC"))
+
+
+def run(out: Path, *, seed: int = 0, quick: bool = False, force: bool = False) -> None:
+    """Everything into the folder `out`; `quick` trains for one epoch, to see that it works, not that it learns."""
+    if out.exists() and any(out.iterdir()) and not force:
+        raise UsageError(f"Expected an empty folder for the demo, but {out} has files in it. Pass --force, or --out.")
+    began = time.monotonic()
+    job = slavc_toybox()
+    job = replace(job, optim=replace(job.optim, seed=seed, epochs=1 if quick else job.optim.epochs))
+
+    say("1/4  Toys: pictures of eight kinds of toys with their sounds, made up from a seed.")
+    test = open_set("toybox:extended", limit=96 if quick else 0)
+    say("2/4  Training SLAVC from nothing. It is told which picture goes with which sound, never where.")
+    weights = load_weights(train(job, out / "run", device="cpu", force=force))
+
+    say("3/4  Measuring on unseen toys, half of them with a sound that nothing visible makes.")
+    protocol = protocols.get(job.protocol)
+    results: list[Evaluation] = [
+        evaluate(weights.model, test, protocol, audio=audio, name=name, keep_maps=audio == "real")
+        for audio, name in CONTROLS
+    ]
+    torch.manual_seed(seed)
+    results.append(evaluate(build(job.method, job.config, job.inputs), test, protocol, name="untrained"))
+    results.append(center_prior(test, protocol))
+    calibration = weights.meta["calibration"]
+    write_report(
+        out / "report",
+        results,
+        tiles=tiles(results[0], test, weights.model, calibration and calibration["threshold"]),
+        log=read_log(out / "run" / LOG),
+        extra={"seed": seed, "calibration": calibration},
+        force=force,
+    )
+
+    say("4/4  Localizing in a film: three toys take turns, then something off-screen is heard.")
+    film = out / "film.mp4"
+    write_film(film, seed)
+    localize_video(Localizer(weights), film, out / "film", force=force)
+
+    sys.stdout.write(table(lines(results)) + "\n\n")
+    if calibration:
+        sys.stdout.write(
+            f"Verdict: a source is called visible from confidence {calibration['threshold']:.3f} on "
+            f"({100 * calibration['false_alarm']:.0f}% false alarms, {100 * calibration['recall']:.0f}% of visible "
+            f"sources found on {calibration['set']}).\n"
+        )
+    sys.stdout.write(
+        f"Report with plots and overlays: {out / 'report'}\nFilm with heat map and sound: {out / 'film'}\n"
+    )
+    sys.stdout.write(f"Your own video: earsight localize {out / 'run'} VIDEO\n")
+    say(f"Done in {time.monotonic() - began:.0f} s.")
+
+
+def say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()

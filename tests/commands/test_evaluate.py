@@ -1,0 +1,144 @@
+"""`earsight eval`: one table with controls and priors, JSON, a report, and what is refused before any work."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from earsight.cli import main
+from earsight.commands.evaluate import model_names
+from earsight.data import clips
+from earsight.data.sets import toybox
+from earsight.errors import MediaError, UsageError
+from earsight.types import Clip
+
+Captured = pytest.CaptureFixture[str]
+SMALL = ["--limit", "12", "--device", "cpu", "--batch-size", "5"]
+
+
+@pytest.fixture(autouse=True)
+def few_toys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A toybox that is made in no time."""
+    monkeypatch.setattr(toybox, "COUNTS", dict.fromkeys(toybox.COUNTS, 12))
+
+
+def test_all_audio_gives_one_table_with_controls_and_priors(weights: Path, capsys: Captured) -> None:
+    assert main(["eval", str(weights), "--on", "toybox", "--audio", "all", *SMALL]) == 0
+    out = capsys.readouterr().out
+    rows = [line.removeprefix("toybox:extended").split("  ")[1].strip() for line in out.splitlines()[1:7]]
+    assert rows == ["tiny", "tiny, shuffled audio", "tiny, silent audio", "centre prior",
+                    "floor (accept everything)", "ceiling (top_half)"]  # fmt: skip
+    assert "toybox:extended: protocol exact (" in out
+
+
+def test_json_holds_every_evaluation(weights: Path, capsys: Captured) -> None:
+    assert main(["eval", str(weights), "--on", "toybox", "toybox:test", "--json", *SMALL]) == 0
+    found = json.loads(capsys.readouterr().out)["evaluations"]
+    assert [(e["set"], e["model"], e["audio"]) for e in found] == [
+        ("toybox:extended", "tiny", "real"),
+        ("toybox:test", "tiny", "real"),
+        ("toybox:extended", "centre prior", "none"),
+        ("toybox:test", "centre prior", "none"),
+    ]
+    assert all(e["n"] == 12 for e in found)
+
+
+@pytest.mark.parametrize("audio", ["shuffled", "silent"])
+def test_one_control_alone(audio: str, weights: Path, capsys: Captured) -> None:
+    assert main(["eval", str(weights), "--on", "toybox", "--audio", audio, "--json", *SMALL]) == 0
+    assert json.loads(capsys.readouterr().out)["evaluations"][0]["audio"] == audio
+
+
+def test_the_weights_own_protocol_holds_unless_another_is_asked_for(
+    weights: Path, uncalibrated: Path, capsys: Captured
+) -> None:
+    both = [str(weights), str(uncalibrated)]
+    assert main(["eval", *both, "--on", "toybox", "--json", *SMALL]) == 0
+    found = json.loads(capsys.readouterr().out)["evaluations"]
+    assert [(e["model"], e["protocol"]["name"]) for e in found] == [
+        ("tiny", "exact"),
+        ("plain", "exact"),
+        ("centre prior", "exact"),
+    ]
+    assert main(["eval", *both, "--on", "toybox", "--protocol", "official", *SMALL]) == 0
+    assert "protocol official (" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_report_is_written_and_not_replaced_unasked(weights: Path, tmp_path: Path, capsys: Captured) -> None:
+    out = tmp_path / "report"
+    args = ["eval", str(weights), "--on", "toybox", "--out", str(out), *SMALL]
+    assert main(args) == 0
+    assert f"report: {out}" in capsys.readouterr().err
+    names = {str(path.relative_to(out)) for path in out.rglob("*.*")}
+    assert {"metrics.json", "table.md", "plots/overlays.png", "records-toybox-extended.parquet"} <= names
+    assert main(args) == 2
+    assert f"Expected a folder without a report, but {out} has one. Use --force" in capsys.readouterr().err
+    assert main([*args, "--force"]) == 0
+
+
+def test_clips_that_cannot_be_read_are_named(weights: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    whole = toybox.Toybox.read
+
+    def read(self: toybox.Toybox, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        if index == 3:
+            raise MediaError("toy.mp4", "is damaged.", "Get it again.")
+        return whole(self, index, rate, seconds, draw)
+
+    monkeypatch.setattr(toybox.Toybox, "read", read)
+    args = ["eval", str(weights), "--on", "toybox", "--device", "cpu"]
+    assert main(args) == 0
+    assert "not read, and not counted: extended-00003: toy.mp4: is damaged. Get it again." in capsys.readouterr().err
+    assert main([*args, "--limit", "8"]) == 1
+    assert "Expected at most 5% of the 8 clips of toybox:extended to be unreadable" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("args", "message", "code"),
+    [
+        (["--on", "toybox"], "Expected at least one weights file or run, but got none", 2),
+        (["W", "--on"], "Expected at least one set after --on, but got none. Known: ", 2),
+        (["W", "--on", "toybocks"], "Unknown set 'toybocks', did you mean 'toybox'?", 2),
+        (["W", "--on", "toybox:tets"], "Expected a split of toybox (train, val, test, extended), but got 'tets'", 2),
+        (["W", "--on", "toybox", "--data", "d"], "Expected no --data for toybox", 2),
+        (["W", "--on", "toybox", "--protocol", "exat"], "Unknown protocol 'exat', did you mean 'exact'?", 2),
+        (["W", "--on", "toybox", "--batch-size", "0"], "Expected a batch_size of at least 1, but got 0", 2),
+        (["W", "--on", "toybox", "--workers", "-1"], "Expected workers of at least 0, but got -1", 2),
+        (["W", "--on", "toybox", "--limit", "-1"], "Expected a limit of at least 1, or 0 for all clips", 2),
+        (["W", "W", "--on", "toybox"], "Expected each weights file once, but got", 2),
+        (["nothing", "--on", "toybox"], "Expected a weights file or a run's folder, but there is nothing at", 1),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused(
+    args: list[str], message: str, code: int, weights: Path, capsys: Captured
+) -> None:
+    assert main(["eval", *(str(weights) if word == "W" else word for word in args)]) == code
+    assert message in capsys.readouterr().err
+
+
+def test_a_gpu_is_asked_for_in_vain(weights: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["eval", str(weights), "--on", "toybox", "--device", "cuda"]) == 2
+    assert "Expected a CUDA GPU for device cuda, but got none. Use --device cpu." in capsys.readouterr().err
+
+
+def test_models_are_called_by_their_run_or_file(weights: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name / "run").mkdir(parents=True)
+        shutil.copy(weights, tmp_path / name / "run" / "weights.safetensors")
+    one, two = tmp_path / "one" / "run", tmp_path / "two" / "run"
+    assert model_names([one, weights]) == ["run", "tiny"]
+    assert model_names([one / "weights.safetensors"]) == ["run"]
+    assert model_names([one, two]) == [str(one), str(two)]
+    with pytest.raises(UsageError, match=r"Expected each weights file once, but got .* twice"):
+        model_names([one, one])
+
+
+def test_the_set_is_opened_for_testing(weights: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setitem(toybox.DEFAULTS, "test", "test")
+    assert clips.open_set("toybox").name == "toybox:test"
+    assert main(["eval", str(weights), "--on", "toybox", *SMALL]) == 0
+    assert "toybox:test: protocol" in capsys.readouterr().out

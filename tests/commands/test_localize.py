@@ -1,0 +1,99 @@
+"""`earsight localize`: videos, folders and pairs; failures are named and make exit 1."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from earsight.cli import main
+
+Captured = pytest.CaptureFixture[str]
+
+
+def test_a_video_gives_overlay_sheet_and_timeline(weights: Path, media: Path, tmp_path: Path, capsys: Captured) -> None:
+    args = ["localize", str(weights), str(media / "clip.mp4"), "-o", str(tmp_path), "--device", "cpu"]
+    assert main([*args, "--batch-size", "2"]) == 0
+    got = capsys.readouterr()
+    assert "visible source at 5 of 5 times" in got.out
+    assert got.err == ""
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".mp4", ".png"]
+    assert main(args) == 2
+    assert "Name another output folder, or use --force" in capsys.readouterr().err
+    assert main([*args, "--force"]) == 0
+
+
+def test_span_step_window_and_formats_are_used(weights: Path, media: Path, tmp_path: Path, capsys: Captured) -> None:
+    span = ["--start", "0.2", "--end", "0.8", "--every", "0.3", "--window", "0.25", "--format", "json"]
+    assert main(["localize", str(weights), str(media / "clip.mp4"), "--out", str(tmp_path), *span, "--json"]) == 0
+    done = json.loads(capsys.readouterr().out)["done"]
+    assert done[0]["moments"] == 2
+    assert done[0]["visible"] == 2
+    (written,) = tmp_path.iterdir()
+    timeline = json.loads(written.read_text(encoding="utf-8"))
+    assert [item["time"] for item in timeline["items"]] == [0.2, 0.5]
+    assert (timeline["every"], timeline["window"]) == (0.3, 0.25)
+
+
+def test_a_picture_with_a_sound(weights: Path, media: Path, tmp_path: Path, capsys: Captured) -> None:
+    pair = ["--image", str(media / "picture.png"), "--audio", str(media / "tone.wav")]
+    assert main(["localize", str(weights), *pair, "-o", str(tmp_path), "--start", "0.4"]) == 0
+    assert "visible source, confidence 0." in capsys.readouterr().out
+    assert json.loads((tmp_path / "picture.earsight.json").read_text(encoding="utf-8"))["items"][0]["time"] == 0.4
+
+
+def test_weights_without_calibration_give_no_verdict(
+    uncalibrated: Path, media: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    assert main(["localize", str(uncalibrated), str(media / "clip.mp4"), "-o", str(tmp_path), "--format", "png"]) == 0
+    got = capsys.readouterr()
+    assert "not calibrated" in got.out
+    assert "carry no calibrated threshold" in got.err
+
+
+def test_every_failed_input_is_named_and_the_rest_goes_on(
+    weights: Path, media: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    bad, folder = tmp_path / "bad.mp4", tmp_path / "folder"
+    bad.write_bytes(b"no video at all")
+    folder.mkdir()
+    (folder / "notes.txt").write_text("hello", encoding="utf-8")
+    inputs = [str(bad), str(media / "clip.mp4"), str(tmp_path / "gone.mp4"), str(folder)]
+    assert main(["localize", str(weights), *inputs, "-o", str(tmp_path / "out"), "--format", "json"]) == 1
+    got = capsys.readouterr()
+    assert got.out.startswith(str(media / "clip.mp4"))
+    assert f"failed: {bad}: is not a media file" in got.err
+    assert f"failed: {tmp_path / 'gone.mp4'}: does not exist" in got.err
+    assert f"skipped: {folder / 'notes.txt'}: " in got.err
+    assert "2 of 3 inputs failed" in got.err
+
+
+def test_json_tells_failures_too(weights: Path, tmp_path: Path, capsys: Captured) -> None:
+    gone = tmp_path / "gone.mp4"
+    assert main(["localize", str(weights), str(gone), "-o", str(tmp_path), "--json"]) == 1
+    values = json.loads(capsys.readouterr().out)
+    assert values["done"] == []
+    assert values["failures"][0]["path"] == str(gone)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ("", "Expected videos or folders, or --image and --audio, but got none. For example: earsight localize"),
+        ("--image p.png", "Expected --image and --audio together, but got one of them. Give both."),
+        ("a.mp4 --image p.png --audio a.wav", "Expected videos or folders, or --image and --audio, but got both"),
+        ("--image p.png --audio a.wav --end 3", "Expected --end and --window with videos only"),
+        ("a.mp4 --format avi", "Expected formats out of mp4, png, json, but got 'avi'"),
+        ("a.mp4 --every 0", "Expected every of at least 0.01 seconds, but got 0"),
+        ("a.mp4 --start 3 --end 2", "Expected an end after the start"),
+        ("a.mp4 --batch-size 0", "Expected a batch_size of at least 1, but got 0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    args: str, message: str, weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["localize", str(weights), *args.split()]) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,49 @@
+"""What goes to the screen: progress without a terminal is a line now and then, with one a bar."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from earsight.commands import screen
+
+Captured = pytest.CaptureFixture[str]
+
+
+def test_soon_done_work_tells_no_progress(capsys: Captured) -> None:
+    with screen.progress("measuring") as report:
+        report(1, 2)
+        report(2, 2)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_long_work_tells_a_line_on_stderr(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr(screen, "EVERY", 0.0)
+    with screen.progress("measuring") as report:
+        report(1, 2)
+        report(2, 2, "other.mp4")
+    assert capsys.readouterr() == ("", "measuring: 50%\nother.mp4: 100%\n")
+
+
+def test_a_terminal_gets_a_bar_on_stderr(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with screen.progress("measuring [1]") as report:
+        report(1, 2)
+    got = capsys.readouterr()
+    assert got.out == ""
+    assert "measuring [1]" in got.err
+
+
+def test_other_processes_are_silent(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(screen, "EVERY", 0.0)
+    with screen.progress("measuring") as report:
+        report(1, 2)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_json_never_holds_nan() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        screen.say_json({"value": float("nan")})

@@ -1,0 +1,244 @@
+"""`earsight train`: which settings a command line gives, and what a run that goes on refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import earsight.train.loop
+from earsight.cli import main
+from earsight.commands.train import Given, peek
+from earsight.config import Inputs, Optim
+from earsight.methods import slavc
+from earsight.recipes import slavc_toybox
+from earsight.train.job import Job
+
+Captured = pytest.CaptureFixture[str]
+
+
+class Trained:
+    """Stands in for training: keeps what it was asked for."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+        self.more: list[dict[str, Any]] = []
+
+    def __call__(self, job: Job, out: Path, **more: Any) -> Path:
+        self.jobs.append(job)
+        self.more.append(more)
+        return out / "weights.safetensors"
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> Trained:
+    stand_in = Trained()
+    monkeypatch.setattr(earsight.train.loop, "train", stand_in)
+    return stand_in
+
+
+def begun(folder: Path, job: Job) -> Path:
+    """A run's folder as training begins it."""
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps(job.to_json()), encoding="utf-8")
+    return folder
+
+
+def test_without_flags_the_methods_own_settings_hold(trained: Trained, tmp_path: Path, capsys: Captured) -> None:
+    assert main(["train", "slavc", "--on", "toybox", "--out", str(tmp_path / "r")]) == 0
+    assert trained.jobs == [Job("slavc", slavc.Config(), Inputs(), Optim(), on="toybox", val="toybox:val")]
+    assert trained.more == [{"device": "auto", "resume": False, "force": False}]
+    got = capsys.readouterr()
+    assert got.out == f"{tmp_path / 'r' / 'weights.safetensors'}\n"
+    assert "next: earsight eval" in got.err
+
+
+def test_every_flag_reaches_the_job(trained: Trained) -> None:
+    args = "slavc --on toybox:train --data d -o r --val toybox:test --limit 9 --protocol paper --false-alarm 0.2"
+    more = "--device cpu --force --method.visual-dropout 0.5 --method.encoders.kind small --method.no-targets"
+    rest = "--method.pooling=max --optim.epochs 3 --optim.compile --inputs.rate 16000 --inputs.no-flip"
+    assert main(["train", *args.split(), *more.split(), *rest.split()]) == 0
+    job = trained.jobs[0]
+    assert (job.on, job.data, job.val, job.limit) == ("toybox:train", "d", "toybox:test", 9)
+    assert (job.protocol, job.false_alarm) == ("paper", 0.2)
+    config = slavc.Config(slavc.Encoders(kind="small"), visual_dropout=0.5, targets=False, pooling="max")
+    assert job.config == config
+    assert job.optim == Optim(epochs=3, compile=True)
+    assert job.inputs == Inputs(rate=16000, flip=False)
+    assert trained.more == [{"device": "cpu", "resume": False, "force": True}]
+
+
+def test_a_preset_is_where_flags_start_from(trained: Trained) -> None:
+    assert main(["train", "slavc", "--on", "toybox", "-o", "r", "--preset", "paper", "--method.momentum", "0.5"]) == 0
+    job, paper = trained.jobs[0], slavc.paper()
+    assert job.config == slavc.Config(**{**vars(paper.config), "momentum": 0.5})
+    assert (job.inputs, job.optim, job.protocol) == (paper.inputs, paper.optim, "paper")
+
+
+@pytest.mark.parametrize("method", [["slavc"], []])
+def test_a_recipe_names_everything(method: list[str], trained: Trained) -> None:
+    assert main(["train", *method, "--recipe", "slavc_toybox", "-o", "r"]) == 0
+    assert trained.jobs == [slavc_toybox()]
+
+
+def test_a_recipes_validation_set_stays_behind_on_another_training_set(
+    trained: Trained, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "my").mkdir()
+    text = "DEFAULTS = {'train': 'a'}\nSPLITS = ('a',)\ndef open(split, data): ...\n"
+    (tmp_path / "my" / "noval.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["train", "--recipe", "slavc_toybox", "--on", "my.noval", "-o", "r"]) == 0
+    assert (trained.jobs[0].on, trained.jobs[0].val) == ("my.noval", "")
+
+
+@pytest.mark.parametrize(
+    ("flags", "val"),
+    [
+        ("--on toybox", "toybox:val"),
+        ("--on toybox:train", "toybox:val"),
+        ("--on toybox:val", ""),
+        ("--on toybox --val none", ""),
+        ("--on toybox --val toybox:test", "toybox:test"),
+    ],
+)
+def test_validation_is_the_sets_own_split_unless_given(flags: str, val: str, trained: Trained) -> None:
+    assert main(["train", "slavc", "-o", "r", *flags.split()]) == 0
+    assert trained.jobs[0].val == val
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ("-o r", "Expected METHOD, but got none. Name it first: earsight train METHOD ... Known: slavc"),
+        ("-o r --resume", "Expected a run to resume in r, or METHOD, but got none"),
+        ("slavec --on toybox -o r", "Unknown method 'slavec', did you mean 'slavc'?"),
+        ("slavc -o r", "Expected a training set, but got none. Add --on SET, one of: "),
+        ("slavc --on toyboks -o r", "Unknown set 'toyboks', did you mean 'toybox'?"),
+        ("slavc --on toybox -o r --preset papr", "Unknown preset 'papr', did you mean 'paper'? Known: official, paper"),
+        ("slavc -o r --recipe slavc_toyboks", "Unknown recipe 'slavc_toyboks', did you mean 'slavc_toybox'?"),
+        ("slavc -o r --recipe slavc_toybox --preset paper", "Expected --recipe or --preset, but got both"),
+        ("other -o r --recipe slavc_toybox", "Expected METHOD slavc, which the recipe slavc_toybox trains, but got"),
+        ("-o r --preset paper --resume", "Expected a run to resume in r, or METHOD, but got none"),
+        ("slavc --on toybox -o r --resume --force", "Expected --resume or --force, but got both"),
+        ("slavc --on toybox -o r --optim.epochs 0", "Expected epochs of at least 1, but got 0"),
+        ("slavc --on toybox -o r --limit -1", "Expected limit of at least 0, but got -1"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(
+    args: str, message: str, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", *args.split()]) == 2
+    got = capsys.readouterr()
+    assert message in " ".join(got.err.split())
+    assert got.out == ""
+    assert trained.jobs == []
+
+
+def test_a_missing_out_folder_is_a_usage_error(capsys: Captured) -> None:
+    assert main(["train", "slavc", "--on", "toybox"]) == 2
+    assert "--out" in capsys.readouterr().err
+
+
+def test_a_run_goes_on_with_its_own_settings(trained: Trained, tmp_path: Path) -> None:
+    job = slavc_toybox()
+    run = begun(tmp_path / "r", job)
+    assert main(["train", "--out", str(run), "--resume"]) == 0
+    assert main(["train", "slavc", "--on", job.on, "-o", str(run), "--resume", "--optim.epochs", "8"]) == 0
+    assert main(["train", "--recipe", "slavc_toybox", "-o", str(run), "--resume"]) == 0
+    assert trained.jobs == [job, job, job]
+    assert all(more["resume"] for more in trained.more)
+
+
+def test_a_run_without_validation_goes_on_without(trained: Trained, tmp_path: Path) -> None:
+    job = Job("slavc", slavc.Config(), Inputs(), Optim(), on="toybox")
+    run = begun(tmp_path / "r", job)
+    assert main(["train", "--out", str(run), "--resume"]) == 0
+    assert trained.jobs == [job]
+
+
+def test_the_same_preset_goes_on_too(trained: Trained, tmp_path: Path) -> None:
+    flags = ["--on", "toybox", "--preset", "paper", "--optim.epochs", "3", "--out", str(tmp_path / "r")]
+    assert main(["train", "slavc", *flags]) == 0
+    begun(tmp_path / "r", trained.jobs[0])
+    assert main(["train", "slavc", *flags, "--resume"]) == 0
+    assert trained.jobs[1] == trained.jobs[0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--optim.epochs 9", "but got --optim.epochs 9 where the run has 8. Go on with: earsight train --out"),
+        ("--method.dim 4", "--method.dim 4 where the run has 128"),
+        ("--on toybox:test", "--on 'toybox:test' where the run has 'toybox:train'"),
+        ("--val none", "--val '' where the run has 'toybox:val'"),
+        ("--limit 3 --protocol paper --data x --inputs.rate 8000 --inputs.hop 99", "and 2 more. Go on with"),
+    ],
+)
+def test_flags_that_contradict_the_run_are_refused(
+    flags: str, message: str, trained: Trained, tmp_path: Path, capsys: Captured
+) -> None:
+    run = begun(tmp_path / "r", slavc_toybox())
+    assert main(["train", "-o", str(run), "--resume", *flags.split()]) == 2
+    assert message in capsys.readouterr().err
+    assert trained.jobs == []
+
+
+def test_another_method_does_not_go_on(trained: Trained, tmp_path: Path, capsys: Captured) -> None:
+    run = begun(tmp_path / "r", slavc_toybox())
+    assert main(["train", "other", "-o", str(run), "--resume"]) == 2
+    assert f"Expected METHOD slavc, which the run {run} trains, but got other" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["{", '{"method": "slavc"}', "[]"])
+def test_damaged_settings_of_a_run_are_told(text: str, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "run.json").write_text(text, encoding="utf-8")
+    assert main(["train", "-o", str(tmp_path), "--resume"]) == 1
+    assert f"Expected a run's settings, but {tmp_path / 'run.json'} cannot be read" in capsys.readouterr().err
+
+
+def test_resume_begins_a_run_that_was_never_begun(trained: Trained, tmp_path: Path) -> None:
+    assert main(["train", "slavc", "--on", "toybox", "-o", str(tmp_path / "new"), "--resume"]) == 0
+    assert trained.more[0]["resume"] is True
+
+
+def test_reading_ahead_finds_the_method_anywhere_but_behind_a_flag() -> None:
+    assert peek(["slavc", "--out", "other"]) == Given("slavc", out="other")
+    assert peek(["--inputs.no-flip", "slavc", "--out=r", "--resume"]) == Given("slavc", out="r", resume=True)
+    assert peek(["--force", "slavc", "--preset"]) == Given("slavc")
+    assert peek(["--out", "--resume", "slavc"]) == Given("slavc", out="--resume", resume=True)
+
+
+def test_a_method_behind_a_flag_that_takes_no_value_is_asked_for_first(capsys: Captured) -> None:
+    assert main(["train", "--optim.compile", "slavc", "--on", "toybox", "-o", "r"]) == 2
+    assert "Name it first: earsight train METHOD" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_train_eval_and_show_work_together(tmp_path: Path, tiny_flags: list[str], capsys: Captured) -> None:
+    run, report = tmp_path / "run", tmp_path / "report"
+    assert (
+        main(["train", "slavc", "--on", "toybox", "-o", str(run), "--limit", "8", "--device", "cpu", *tiny_flags]) == 0
+    )
+    assert capsys.readouterr().out == f"{run / 'weights.safetensors'}\n"
+    assert main(["train", "slavc", "--on", "toybox", "-o", str(run), "--limit", "8", *tiny_flags]) == 2
+    assert "--resume to go on with it, --force to start over" in capsys.readouterr().err
+    assert main(["train", "-o", str(run), "--resume"]) == 0
+    capsys.readouterr()
+    assert main(["show", str(run)]) == 0
+    shown = capsys.readouterr().out
+    assert "state     finished" in shown
+    assert "epoch 1 of 1, step 2" in shown
+    assert (
+        main(
+            ["eval", str(run), "--on", "toybox", "--limit", "16", "--audio", "all", "--workers", "1", "-o", str(report)]
+        )
+        == 0
+    )
+    assert "run, shuffled audio" in capsys.readouterr().out
+    assert (report / "plots" / "overlays.png").is_file()
+    assert main(["show", str(report)]) == 0
+    assert "| run, silent audio" in capsys.readouterr().out
