@@ -84,8 +84,8 @@ def from_all(value: T) -> list[T]:
     return values
 
 
-def sizes(mine: int, device: torch.device | None = None) -> list[int]:
-    """How many clips each process holds; they differ when a clip could not be read. Needs no `device` any more."""
+def sizes(mine: int) -> list[int]:
+    """How many clips each process holds; they differ when a clip could not be read."""
     if world() == 1:
         return [mine]
     out = [torch.zeros(1, dtype=torch.int64) for _ in range(world())]

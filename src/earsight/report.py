@@ -19,9 +19,10 @@ _AUDIO = ("real", "shuffled", "silent", "none")
 
 
 def lines(evaluations: Sequence[Evaluation]) -> list[dict[str, str]]:
-    """The lines of the result table: per set each model, its controls, the centre prior, then floor and ceiling.
+    """The lines of the result table: per set each model, its controls, the centre prior, then the ceiling.
 
-    Values are in percent with two decimals; what is undefined or does not apply is a dash.
+    "F1 floor" is what accepting everything would score as max-F1. Values are in percent with two decimals; what is
+    undefined or does not apply is a dash.
     """
     out: list[dict[str, str]] = []
     for group in _groups(evaluations):
@@ -29,14 +30,21 @@ def lines(evaluations: Sequence[Evaluation]) -> list[dict[str, str]]:
         start = {"set": group[0].set_name}
         for e in group:
             numbers = {title: percent(e.metrics.get(name, math.nan)) for name, title in COLUMNS.items()}
-            out.append({**start, "": _called(e), **numbers, "N": str(e.n)})
-        blank = {**dict.fromkeys(COLUMNS.values(), "-"), "N": "-"}
-        for e in real:
-            whose = f" of {e.model}" if len(real) > 1 else ""
-            out.append({**start, "": f"floor (accept everything){whose}", **blank, "max-F1": percent(e.floor)})
+            out.append({**start, "model": _called(e), **_with_floor(numbers, percent(e.floor)), "N": str(e.n)})
         if real:
+            blank = {**_with_floor(dict.fromkeys(COLUMNS.values(), "-"), "-"), "N": "-"}
             policy, best = real[0].protocol.threshold, percent(real[0].ceiling)
-            out.append({**start, "": f"ceiling ({policy})", **blank, "LocAcc": best})
+            out.append({**start, "model": f"ceiling ({policy})", **blank, "LocAcc": best})
+    return out
+
+
+def _with_floor(numbers: Mapping[str, str], floor: str) -> dict[str, str]:
+    """The floor goes right behind the number it is the floor of."""
+    out: dict[str, str] = {}
+    for title, value in numbers.items():
+        out[title] = value
+        if title == COLUMNS["max_f1"]:
+            out["F1 floor"] = floor
     return out
 
 

@@ -18,6 +18,8 @@ class Config:
 
 
 class Model(Method):
+    rests = True
+
     def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__(inputs)
         self.config = config

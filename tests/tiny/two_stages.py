@@ -38,7 +38,7 @@ class Model(Method):
             self.body.requires_grad_(False)
 
     def forward(self, batch: Batch) -> Step:
-        counts = distributed.sizes(len(batch), batch.frames.device)
+        counts = distributed.sizes(len(batch))
         score = distributed.gather(self.score(batch.frames).mean((1, 2)), counts)
         wanted = distributed.gather(batch.frames.float().mean((1, 2, 3)) / 100, counts)
         return Step((score - wanted).square().mean() + self.centre.mean())

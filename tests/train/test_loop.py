@@ -14,11 +14,12 @@ import torch
 import tiny
 from earsight.checkpoint import load_weights, read_header
 from earsight.config import Inputs
+from earsight.device import pick_device
 from earsight.errors import DataError, TrainingError, UsageError
 from earsight.methods.base import Stage
 from earsight.train import loop, optim
 from earsight.train.log import read_log
-from earsight.train.loop import pick_device, train
+from earsight.train.loop import train
 from tiny import explodes, two_stages
 
 

@@ -13,11 +13,11 @@ from earsight.commands.screen import note, progress, say, say_json
 from earsight.config import need
 from earsight.data.clips import open_set
 from earsight.data.controls import Audio
+from earsight.device import pick_device
 from earsight.errors import UsageError
 from earsight.evaluate import Evaluation, center_prior, evaluate
 from earsight.gallery import tiles
 from earsight.plots import Tile
-from earsight.train.loop import pick_device
 
 
 def run(

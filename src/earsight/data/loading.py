@@ -5,8 +5,11 @@ A clip that cannot be read is left out of its batch and named; it never becomes 
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from multiprocessing.context import BaseContext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +25,9 @@ from earsight.data.sampler import batch_at, epoch_order, steps_per_epoch
 from earsight.data.truth import crop_boxes, truth_map
 from earsight.errors import MediaError
 from earsight.types import U8, Batch, Clip
+
+LONGEST = 20
+"""A picture is scaled by its shorter side before the training crop; a mere line would become gigabytes."""
 
 
 class Failure(NamedTuple):
@@ -83,10 +89,10 @@ class _Items(Dataset[Any]):
         epoch = self.augment[1] if self.augment else 0
         try:
             clip = self.clip_set.read(i, self.inputs.rate, self.inputs.seconds, epoch)
+            frame, truth = self._picture(clip, i)
         except MediaError as error:
             return Failure(self.clip_set.rows[i].id, str(error))
         wave = torch.from_numpy(fit_waveform(clip.waveform, clip.rate, clip.time, self.inputs.samples).copy())
-        frame, truth = self._picture(clip, i)
         return i, frame, wave, truth
 
     def _picture(self, clip: Clip, i: int) -> tuple[Tensor, Tensor | None]:
@@ -96,6 +102,12 @@ class _Items(Dataset[Any]):
             frame = eval_picture(clip.frame, self.inputs)
         else:
             _, h, w = clip.frame.shape
+            if max(h, w) > LONGEST * min(h, w):
+                raise MediaError(
+                    clip.id,
+                    f"Expected a picture at most {LONGEST} times as long as wide, but got {w} x {h}.",
+                    "Cut it, or leave it out of the training list.",
+                )
             scale = self.inputs.resize / min(h, w)
             h, w = max(round(h * scale), self.inputs.resize), max(round(w * scale), self.inputs.resize)
             view = View.draw(h, w, size, self.inputs.flip, np.random.default_rng((*self.augment, 1, i)))
@@ -128,6 +140,15 @@ class _Collate:
         return Loaded(batch, failures)
 
 
+@cache
+def _workers() -> BaseContext:
+    """Workers are forked from a server that has imported this file once: they start fast, every epoch, and inherit
+    neither the threads nor the GPU of the training process."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
+
+
 def _load(items: _Items, batches: Iterable[list[int]], workers: int) -> Iterator[Loaded]:
     loader: DataLoader[Any] = DataLoader(
         items,
@@ -137,7 +158,7 @@ def _load(items: _Items, batches: Iterable[list[int]], workers: int) -> Iterator
         pin_memory=torch.cuda.is_available(),
         # torch's default would draw from the global generator, and an epoch that is read again after a resume must not.
         generator=torch.Generator().manual_seed(0),
-        multiprocessing_context="spawn" if workers else None,
+        multiprocessing_context=_workers() if workers else None,
     )
     yield from loader
 

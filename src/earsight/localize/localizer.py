@@ -14,6 +14,7 @@ from earsight import protocols
 from earsight.checkpoint import Weights, load_weights
 from earsight.config import need
 from earsight.data.loading import eval_picture
+from earsight.device import pick_device
 from earsight.localize.given import picture_of, sound_of
 from earsight.protocols import predict
 from earsight.regions import boxes_of
@@ -40,8 +41,6 @@ class Localizer:
     @classmethod
     def load(cls, path: str | Path, device: str = "auto") -> Localizer:
         """Load a weights file or a run's folder; "auto" takes the GPU when there is one."""
-        from earsight.train.loop import pick_device
-
         where = pick_device(device)
         return cls(load_weights(path, where), where, str(path))
 

@@ -50,7 +50,10 @@ class Context(Protocol):
     epoch: int
 
     def extract(self, fn: Callable[[Batch], Tensor]) -> Tensor:
-        """Run `fn` over the whole training set without augmentation, in order, gathered over processes."""
+        """Run `fn` over the whole training set without augmentation, in order, gathered over processes.
+
+        Rows of clips that cannot be read are NaN, or -1 for integers, so that every row keeps its place.
+        """
 
 
 class Method(nn.Module):
@@ -63,6 +66,9 @@ class Method(nn.Module):
 
     needs_truth = False
     """Whether training batches must carry ground-truth maps."""
+
+    rests = False
+    """Whether a training step may leave some trainable parameters without a gradient."""
 
     @abstractmethod
     def forward(self, batch: Batch) -> Step:

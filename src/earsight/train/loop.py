@@ -17,6 +17,7 @@ from earsight.config import need
 from earsight.data.clips import open_set
 from earsight.data.loading import train_batches
 from earsight.data.sampler import steps_per_epoch
+from earsight.device import pick_device
 from earsight.evaluate import Evaluation
 from earsight.methods.base import Method, build
 from earsight.train.folder import prepare_folder
@@ -173,23 +174,12 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
     return out / WEIGHTS
 
 
-def pick_device(device: str) -> str:
-    """ "auto" becomes "cuda" when there is a GPU and "cpu" otherwise."""
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    need(device.split(":")[0] in ("cpu", "cuda"), "device auto, cpu or cuda", device)
-    need(not device.startswith("cuda") or torch.cuda.is_available(), "a CUDA GPU for device cuda", "none",
-         "Use --device cpu.")  # fmt: skip
-    return device
-
-
 def wrap(model: Method) -> Callable[[Batch], Step]:
     """The method's training step, with gradients averaged over processes when there are several."""
     if distributed.world() == 1:
         return model
-    # Buffers are equal everywhere because batch norms see the whole batch. A parameter may rest for a step, as it may
-    # with one process; torch warns once that looking for such parameters costs a little.
-    return DistributedDataParallel(model, broadcast_buffers=False, find_unused_parameters=True)
+    # Buffers are equal everywhere because batch norms see the whole batch.
+    return DistributedDataParallel(model, broadcast_buffers=False, find_unused_parameters=model.rests)
 
 
 def autocast(job: Job, where: torch.device) -> contextlib.AbstractContextManager[Any]:

@@ -1,0 +1,17 @@
+"""Where the work is done: on the GPU when there is one."""
+
+from __future__ import annotations
+
+import torch
+
+from earsight.config import need
+
+
+def pick_device(device: str) -> str:
+    """ "auto" becomes "cuda" when there is a GPU and "cpu" otherwise."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    need(device.split(":")[0] in ("cpu", "cuda"), "device auto, cpu or cuda", device)
+    need(not device.startswith("cuda") or torch.cuda.is_available(), "a CUDA GPU for device cuda", "none",
+         "Use --device cpu.")  # fmt: skip
+    return device
