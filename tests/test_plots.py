@@ -61,14 +61,14 @@ def test_the_same_records_give_the_same_file(tmp_path: Path) -> None:
 
 
 def test_training_curve_draws_losses_and_metrics(tmp_path: Path) -> None:
-    rows = [{"epoch": e, "loss": 1 / (e + 1), "lr": 1e-4, "name": "x"} for e in range(5)]
-    plots.training_curve(tmp_path / "t.png", [*rows, {"epoch": 4, "val/loc_acc": 0.5}, {"step": 3}])
+    rows = [{"step": e, "loss": 1 / (e + 1), "lr": 1e-4, "name": "x"} for e in range(5)]
+    plots.training_curve(tmp_path / "t.png", [*rows, {"step": 4, "val": {"loc_acc": 0.5}}, {"epoch": 3}])
     picture(tmp_path / "t.png")
 
 
 def test_a_log_without_numbers_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="log rows with 'epoch' and a loss or metric, but got 1 without"):
-        plots.training_curve(tmp_path / "t.png", [{"epoch": 1, "lr": 0.1}])
+    with pytest.raises(UsageError, match="log rows with 'step' and a loss or metric, but got 1 without"):
+        plots.training_curve(tmp_path / "t.png", [{"step": 1, "lr": 0.1}])
 
 
 @pytest.mark.parametrize("count", [1, 3, 5])

@@ -71,7 +71,7 @@ def test_tables_line_up() -> None:
 
 def test_a_report_holds_everything(tmp_path: Path) -> None:
     tiles = [Tile(np.zeros((3, 32, 32), dtype=np.uint8), np.eye(32, dtype=np.float32))]
-    log = [{"epoch": 0, "loss": 1.0}, {"epoch": 1, "loss": 0.5}]
+    log = [{"step": 0, "loss": 1.0}, {"epoch": 1, "loss": 0.5}]
     files = write_report(tmp_path / "report", ALL, tiles=tiles, log=log, extra={"seconds": 3})
     assert {str(path.relative_to(tmp_path / "report")) for path in files} == {
         "metrics.json",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 # Colours that stay apart for people with any kind of colour vision; the first is always the model or the positives.
 PALETTE = ("#0072B2", "#D55E00", "#E69F00", "#CC79A7", "#009E73", "#56B4E9", "#5A5A5A")
 GREY = "#8A8A8A"
-SCORES = ("loc_acc", "auc", "ap", "max_f1", "auroc")
-"""What the right panel of a training curve shows."""
+SCORES = {"ap": "AP", "max_f1": "max-F1", "loc_acc": "LocAcc", "auc": "AUC", "auroc": "AUROC"}
+"""What the right panel of a training curve shows, and as what."""
 
 
 @dataclass(frozen=True)
@@ -105,18 +104,23 @@ def confidence_histogram(path: Path, records: Records, threshold: float | None =
     _save(figure, path)
 
 
-def training_curve(path: Path, rows: Sequence[Mapping[str, Any]], x: str = "epoch") -> None:
-    """Losses and validation metrics against `x`: names with "loss" on the left, metrics such as "val/ap" on the right.
+def training_curve(path: Path, rows: Sequence[Mapping[str, Any]], x: str = "step") -> None:
+    """Losses on the left and validation metrics on the right, both against `x`, from the rows of a run's log.
 
-    Rows may hold different names; rows without `x` and everything else in them (rates, times) are left out.
+    A row holds numbers by name and, after an epoch, the group "val" with the metrics. Rows without `x` and everything
+    else in them (rates, times) are left out.
     """
-    series: dict[str, list[tuple[float, float]]] = {}
+    losses: dict[str, list[tuple[float, float]]] = {}
+    scores: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
+        if x not in row:
+            continue
         for name, value in row.items():
-            if x in row and name != x and isinstance(value, int | float) and not isinstance(value, bool):
-                series.setdefault(name, []).append((float(row[x]), float(value)))
-    losses = {name: points for name, points in series.items() if "loss" in name}
-    scores = {name: points for name, points in series.items() if re.split("[/.]", name)[-1] in SCORES}
+            if "loss" in name and isinstance(value, int | float):
+                losses.setdefault(name, []).append((float(row[x]), float(value)))
+        for name, value in row.get("val", {}).items():
+            if name in SCORES:
+                scores.setdefault(SCORES[name], []).append((float(row[x]), float(value)))
     if not losses and not scores:
         raise UsageError(
             f"Expected log rows with '{x}' and a loss or metric, but got {len(rows)} without. Train first."
@@ -133,6 +137,8 @@ def training_curve(path: Path, rows: Sequence[Mapping[str, Any]], x: str = "epoc
         axes.set_title(title, loc="left")
         if group:
             axes.legend(frameon=False)
+        else:
+            axes.set_visible(False)
     _save(figure, path)
 
 

@@ -42,7 +42,8 @@ def log_spectrogram(waveforms: Tensor, window: Tensor, hop: int, rate: int) -> T
     density.mul_(2 / (rate * window.double().square().sum().item()))
     density[..., 0].mul_(0.5)
     density[..., -1].mul_(0.5)
-    return density.add_(1e-7).log_().div_(12).transpose(-1, -2).unsqueeze(1)
+    out: Tensor = density.add_(1e-7).log_().div_(12).transpose(-1, -2).unsqueeze(1)
+    return out
 
 
 class FrontEnd(nn.Module):

@@ -1,0 +1,104 @@
+"""What README and quickstart tell people to type works, with tiny models and media in place of theirs."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from earsight.checkpoint import save_weights
+from earsight.cli import main
+from earsight.config import Inputs
+from earsight.methods.slavc import Config, Model
+from earsight.models.encoders import Encoders
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "media"))
+import make  # found through the line above
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", "docs/quickstart.md")
+TINY = [
+    *("--method.encoders.kind", "small", "--method.encoders.width", "4", "--method.encoders.weights", "random"),
+    *("--method.dim", "8", "--inputs.image-size", "32", "--inputs.resize", "36", "--inputs.rate", "8000"),
+    *("--inputs.seconds", "1", "--inputs.window", "128", "--inputs.hop", "64", "--optim.epochs", "1"),
+    *("--optim.batch-size", "4", "--limit", "8", "--device", "cpu"),
+]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The fenced blocks of a language ("" for plain ones)."""
+    parts = re.split(r"^```(\w*)\n", (ROOT / page).read_text(encoding="utf-8"), flags=re.M)
+    opened = zip(parts[1::4], parts[2::4], strict=True)  # fences come in pairs: language, text, nothing, prose
+    return [text for name, text in opened if name == language]
+
+
+def commands(page: str) -> list[list[str]]:
+    """The earsight commands in the page's plain blocks, without comments."""
+    lines = [line.split("  #")[0] for block in blocks(page, "") for line in block.splitlines()]
+    return [shlex.split(line)[1:] for line in lines if line.startswith("earsight ")]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with everything the pages mention: a trained run, a photo, a sound, a video, own pairs."""
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    config = Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8)
+    inputs = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
+    calibration = {"threshold": 0.5, "false_alarm": 0.1, "recall": 0.8, "negatives": 10}
+    meta = {"protocol": "exact", "calibration": calibration}
+    save_weights(tmp_path / "demo/run/weights.safetensors", Model(config, inputs), "slavc", config, meta)
+    make.steps(tmp_path / "my-video.mp4", 1.2)
+    make.picture(tmp_path / "photo.jpg", make.corners())
+    make.sound_file(tmp_path / "sound.wav", make.chirp(2))
+    pairs = tmp_path / "my_pairs"
+    pairs.mkdir()
+    make.picture(pairs / "photo.jpg", make.corners())
+    make.sound_file(pairs / "sound.wav", make.chirp(2))
+    for split in ("train", "val", "test"):
+        with (pairs / f"pairs_{split}.csv").open("w", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(["image", "audio", "start", "cls", "kind"])
+            for k in range(8):
+                kind = "single" if split == "train" or k % 2 else "neg_offscreen"
+                rows.writerow(["photo.jpg", "sound.wav", 0.1 * k, "dog", kind])
+    (pairs / "boxes.csv").write_text("image,cls,xc,yc,w,h\nphoto.jpg,dog,0.5,0.5,0.4,0.4\n")
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_of_a_page_works(page: str, home: Path) -> None:
+    ran = []
+    for args in commands(page):
+        if args[0] == "import" or "WEIGHTS" in args:  # needs half a gigabyte; tests/test_official.py does it
+            continue
+        assert main([*args, *TINY] if args[0] == "train" else args) == 0, args
+        ran.append(args[0])
+    assert {"train", "eval", "localize"} <= set(ran)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_python_example_of_a_page_works(page: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    examples = blocks(page, "python")
+    assert examples
+    for example in examples:
+        exec(compile(example, page, "exec"), {})
+    assert "source" in capsys.readouterr().out
+
+
+def test_the_page_on_adding_a_method_holds_a_method_that_trains(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "mean_pooling.py").write_text(blocks("docs/add-a-method.md", "python")[0])
+    monkeypatch.syspath_prepend(str(home))
+    (home / "own").mkdir()
+    (home / "own" / "__init__.py").touch()
+    (home / "mean_pooling.py").rename(home / "own" / "mean_pooling.py")
+    at = TINY.index("--method.dim")
+    tiny = TINY[:at] + TINY[at + 2 :]
+    assert main(["train", "own.mean_pooling", "--on", "folder", "--data", "my_pairs", "--out", "run", *tiny]) == 0
+    assert main(["eval", "run", "--on", "folder", "--data", "my_pairs"]) == 0
