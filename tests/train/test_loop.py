@@ -104,8 +104,16 @@ def test_a_batch_without_two_readable_clips_stops_the_run(tmp_path: Path) -> Non
 
 
 def test_a_batch_larger_than_the_set_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"Expected at least one batch of 8 clips, but got 4 in tiny\.tones:train"):
-        run(tmp_path, limit=4)
+    with pytest.raises(UsageError, match=r"Expected at least one batch of 999 clips, but got \d+ in tiny\.tones:train"):
+        run(tmp_path, limit=0, batch_size=999)
+
+
+def test_a_limit_under_the_batch_size_makes_one_smaller_batch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(tmp_path, limit=4)
+    assert "4 clips, 1 batches of 4 an epoch" in capsys.readouterr().err
+    assert '"batch_size": 8' in (tmp_path / "run.json").read_text()
 
 
 def test_half_precision_stays_close_to_full(tmp_path: Path) -> None:
@@ -183,7 +191,7 @@ def test_without_a_terminal_progress_is_one_line_an_epoch(tmp_path: Path, capsys
     train(tiny.job(epochs=2, limit=32), tmp_path / "run", device="cpu")
     out, err = capsys.readouterr()
     assert out == ""
-    assert "training slavc on tiny.tones:train: 32 clips, 4 steps an epoch, on cpu" in err
+    assert "training slavc on tiny.tones:train: 32 clips, 4 batches of 8 an epoch, on cpu" in err
     assert err.count("clips/s)") == 2
     assert sys.stderr.isatty() is False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,8 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
     # The data: a training list, and a validation list that no test set shares.
     clips = open_set(job.on, job.folder, role="train", limit=job.limit)
     val = open_set(job.val, job.folder, role="val", limit=job.limit) if job.val else None
+    if 2 <= len(clips) < min(job.optim.batch_size, job.limit + 1):  # a limit makes a smoke test of any settings
+        job = replace(job, optim=replace(job.optim, batch_size=len(clips)))
     per_epoch = steps_per_epoch(len(clips), job.optim.batch_size)
     need(per_epoch > 0, f"at least one batch of {job.optim.batch_size} clips", f"{len(clips)} in {clips.name}",
          "Lower --optim.batch-size, or use more clips.")  # fmt: skip
@@ -81,7 +84,10 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
         position, saved = load_state(out / STATE, where)
     log = RunLog(out, position.log_bytes, first_step=position.total_steps, main=main)
     bar = Bar(sum(lengths) * per_epoch, position.total_steps, job.optim.batch_size, main)
-    bar.line(f"training {job.method} on {clips.name}: {len(clips)} clips, {per_epoch} steps an epoch, on {where}")
+    bar.line(
+        f"training {job.method} on {clips.name}: {len(clips)} clips, {per_epoch} batches of "
+        f"{job.optim.batch_size} an epoch, on {where}"
+    )
     if position.total_steps:
         bar.line(f"resuming at epoch {position.epoch + 1}, step {position.step + 1}")
 
