@@ -25,7 +25,10 @@ from earsight.types import Batch, Maps, Step
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of SLAVC; the defaults are the published code's. `paper` below sets what the paper's text says."""
+    """Settings of SLAVC. The defaults are the published code's, but maps come from the momentum copies, as in the paper.
+
+    The presets at the end of this file hold exactly what each source says.
+    """
 
     encoders: Encoders = field(default_factory=Encoders)
     dim: int = 512
