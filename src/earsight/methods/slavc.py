@@ -25,7 +25,7 @@ from earsight.types import Batch, Maps, Step
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of SLAVC. The defaults are the published code's, but maps come from the momentum copies, as in the paper.
+    """Settings of SLAVC. The defaults are the published code's, except that maps come from the momentum copies.
 
     The presets at the end of this file hold exactly what each source says.
     """
