@@ -10,8 +10,8 @@ def slavc_toybox() -> Job:
     """SLAVC with small encoders on the built-in set: learns from nothing in about three minutes on two CPU cores.
 
     The settings are ours, chosen on toybox (docs/results-toybox.md says how); dropout 0.9 and the decomposition are the
-    paper's. The temperature is higher and the momentum lower than published, because training has hundreds of steps, not
-    thousands.
+    paper's. The temperature is higher and the momentum lower than published, because training has hundreds of steps
+    where the paper has thousands.
     """
     from earsight.methods.slavc import Config
     from earsight.models.encoders import Encoders
