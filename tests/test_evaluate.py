@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from earsight.config import Inputs
 from earsight.data.clips import ClipSet
 from earsight.errors import DataError, MediaError, UsageError
-from earsight.evaluate import calibrate, center_prior, center_prior_records, evaluate, measure
+from earsight.evaluate import calibrate, center_prior, evaluate
 from earsight.methods.base import Method
 from earsight.metrics import loc_acc
 from earsight.metrics.base import Records
@@ -178,7 +178,7 @@ def test_centre_prior_and_ceiling_on_the_real_list(shared: Path) -> None:
     assert round(100 * result.ceiling, 2) == 50.54
     assert round(100 * loc_acc.auc(loc_acc.best_ciou(result.records.area, get("exact"))), 2) == 49.47
     whole = replace(get("exact"), level=0.0)  # keeps every pixel
-    everywhere = measure(center_prior_records(Listed("vggss", rows), whole), whole)
+    everywhere = center_prior(Listed("vggss", rows), whole).metrics
     assert round(100 * everywhere["loc_acc"], 2) == 21.95
 
 

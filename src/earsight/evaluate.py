@@ -161,11 +161,6 @@ def center_prior(clip_set: ClipSet, protocol: Protocol) -> Evaluation:
     )
 
 
-def center_prior_records(clip_set: ClipSet, protocol: Protocol) -> Records:
-    """Records of a disc around (size/2, size/2) with the same confidence everywhere."""
-    return _center(clip_set, protocol)[0]
-
-
 @dataclass(frozen=True)
 class Calibration:
     """A confidence from which on a source is called visible, and what that costs on the records it was chosen on.

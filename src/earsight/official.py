@@ -97,13 +97,6 @@ def layout(source: str) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def read_official(path: Path) -> dict[str, Tensor]:
-    """The tensors of an official checkpoint under their official names, `module.` taken off; others are refused."""
-    state, _ = _read(path)
-    recognise(state, path)
-    return state
-
-
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, float]]:
     """The tensors of a file, and the plain numbers beside them."""
     found = read_pickle(path, _NUMPY_SCALARS)

@@ -7,7 +7,7 @@ from earsight.train.job import Job
 
 
 def slavc_toybox() -> Job:
-    """SLAVC with small encoders on the built-in set: learns from nothing in about three minutes on two CPU cores.
+    """SLAVC with small encoders on the built-in set: learns from nothing in about four minutes on two CPU cores.
 
     The settings are ours, chosen on toybox (docs/results-toybox.md says how); dropout 0.9 and the decomposition are the
     paper's. The temperature is higher and the momentum lower than published, because training has hundreds of steps

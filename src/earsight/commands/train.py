@@ -6,7 +6,6 @@ whole command line is parsed against the settings they give.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 from earsight import registry
 from earsight.commands.screen import flat, note, say
 from earsight.config import Inputs, Optim, need
-from earsight.errors import CheckpointError, UsageError
+from earsight.errors import UsageError
 from earsight.train.job import Job
 
 NONE = "none"
@@ -85,6 +84,8 @@ def start(given: Given) -> Job:
         _need_method(given, job.method, f"the recipe {given.recipe} trains")
         return job
     if given.run and not given.preset:
+        from earsight.train.folder import load_job
+
         job = load_job(given.run)
         _need_method(given, job.method, f"the run {given.run} trains")
         return job
@@ -96,18 +97,6 @@ def start(given: Given) -> Job:
         raise registry.unknown("preset", given.preset, sorted(module.PRESETS))
     preset = module.PRESETS[given.preset]()
     return Job(given.method, preset.config, preset.inputs, preset.optim, on="", protocol=preset.protocol)
-
-
-def load_job(run: Path) -> Job:
-    """The settings a run was begun with."""
-    from earsight.train import folder
-
-    try:
-        return folder.load_job(run)
-    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(
-            f"Expected a run's settings, but {run / 'run.json'} cannot be read ({error}). Start the run again."
-        ) from error
 
 
 def defaults(given: Given, begin: Job) -> dict[str, Any]:
@@ -148,6 +137,8 @@ def run(
     need(bool(job.on), "a training set", "none", f"Add --on SET, one of: {', '.join(registry.names('set'))}.")
     job = replace(job, val=validation(job, begin))
     if given.run:
+        from earsight.train.folder import load_job
+
         refuse_changes(load_job(given.run), job, given.run)
     from earsight.train.loop import train
 

@@ -67,14 +67,21 @@ def load_job(out: Path) -> Job:
             f"Expected a run's folder, but there is no {RUN} in {out}. Name the --out of an earlier training."
         )
     values = _settings(path)
-    return Job.from_json(values, registry.load("method", values["method"]).Config)
+    try:
+        return Job.from_json(values, registry.load("method", values["method"]).Config)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _unreadable(path, error) from error
 
 
 def _settings(path: Path) -> dict[str, Any]:
     try:
         values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise CheckpointError(
-            f"Expected a run's settings, but {path} cannot be read ({error}). Start the run again with --force."
-        ) from error
+        raise _unreadable(path, error) from error
     return values
+
+
+def _unreadable(path: Path, error: Exception) -> CheckpointError:
+    return CheckpointError(
+        f"Expected a run's settings, but {path} cannot be read ({error}). Start the run again with --force."
+    )

@@ -81,7 +81,7 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
     lengths = [stage.epochs or job.optim.epochs for stage in stages]
     position, saved = Position(), None
     if resume and (out / STATE).exists():
-        position, saved = load_state(out / STATE, where)
+        position, saved = load_state(out / STATE)
     log = RunLog(out, position.log_bytes, first_step=position.total_steps, main=main)
     bar = Bar(sum(lengths) * per_epoch, position.total_steps, job.optim.batch_size, main)
     bar.line(

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from earsight.data.loading import eval_batches
 from earsight.errors import DataError
 from earsight.evaluate import Evaluation, calibrate, evaluate
 from earsight.methods.base import Method
+from earsight.models.weights import read_pickle
 from earsight.train.folder import BEST, FAILURES, write_text
 from earsight.train.job import Job
 from earsight.train.log import Bar, RunLog
@@ -75,7 +76,7 @@ def finish(
     def work() -> None:
         result = last
         if job.optim.keep == "best" and (out / BEST).exists():
-            model.load_state_dict(torch.load(out / BEST, map_location=where, weights_only=True))
+            model.load_state_dict(cast(dict[str, Any], read_pickle(out / BEST)))
             result = None
         meta: dict[str, Any] = {"protocol": job.protocol, "calibration": None, "metrics": {}}
         if val is not None:

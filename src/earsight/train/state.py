@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import torch
 
 from earsight.checkpoint import write_atomically
 from earsight.errors import CheckpointError
+from earsight.models.weights import read_pickle
 
 STATE = "state.pt"
 
@@ -44,12 +44,12 @@ def save_state(
     write_atomically(path, lambda beside: torch.save(values, beside))
 
 
-def load_state(path: Path, device: torch.device) -> tuple[Position, dict[str, Any]]:
-    """Position and the rest ("model", "optimizer", "rng")."""
+def load_state(path: Path) -> tuple[Position, dict[str, Any]]:
+    """Position and the rest ("model", "optimizer", "rng"), on the CPU."""
     try:
-        values: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        values: Any = read_pickle(path)
         return Position(**values.pop("position")), values
-    except (pickle.UnpicklingError, RuntimeError, KeyError, TypeError, EOFError) as error:
+    except (CheckpointError, AttributeError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"Expected a training state, but {path} cannot be read ({error}). "
             "Delete it to start this run again from its beginning."
