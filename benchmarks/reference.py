@@ -1,4 +1,4 @@
-"""Plain versions in the style of the published recipe: one sample at a time, PIL-like steps, scipy and numpy."""
+"""Plain versions in the style of the published recipe: one sample at a time, scipy and numpy, nothing shared."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy.typing as npt
 import scipy.signal
 
 F32 = npt.NDArray[np.float32]
+Pair = tuple[float, float]
 
 
 def spectrograms(waveforms: F32, rate: int) -> list[F32]:
@@ -18,18 +19,61 @@ def spectrograms(waveforms: F32, rate: int) -> list[F32]:
     return out
 
 
-def score_maps(maps: F32, truths: F32) -> tuple[float, float]:
-    """Share of cIoU over 0.5 at the median threshold and mean confidence (mean of the top quarter), map by map.
+def official(values: F32, truth: F32) -> Pair:
+    """cIoU and confidence of one map (224, 224) as the published evaluator computes them, bounds -5 and 5."""
+    score = (values + 5) / 10
+    confidence = np.sort(score.flatten())[-(score.size // 4) :].mean()
+    scaled = (score - score.min()) / (score.max() - score.min())
+    threshold = np.sort(scaled.flatten())[int(scaled.size * 0.5)]
+    return _overlap(scaled >= threshold, truth), float(confidence)
 
-    Maps and truths are (N, 224, 224).
-    """
-    hits, sure = [], []
-    for score, truth in zip(maps, truths, strict=True):
-        ranked = np.sort(((score + 5) / 10).flatten())
-        sure.append(ranked[-(ranked.size // 4) :].mean())
-        scaled = (score - score.min()) / (score.max() - score.min())
-        threshold = np.sort(scaled.flatten())[scaled.size // 2]
-        predicted = scaled >= threshold
-        union = truth.sum() + (predicted * (truth == 0)).sum()
-        hits.append((predicted * truth).sum() / union >= 0.5)
-    return float(np.mean(hits)), float(np.mean(sure))
+
+def exact(values: F32, truth: F32) -> Pair:
+    """The same with the score's own scale and its highest value as the confidence."""
+    score = (values + 5) / 10
+    threshold = np.sort(score.flatten())[int(score.size * 0.5)]
+    return _overlap(score >= threshold, truth), float(score.max())
+
+
+def paper(values: F32, truth: F32) -> Pair:
+    """The same with a strict comparison."""
+    score = (values + 5) / 10
+    threshold = np.sort(score.flatten())[int(score.size * 0.5)]
+    return _overlap(score > threshold, truth), float(score.max())
+
+
+def truth_of(box: tuple[float, float, float, float] | None) -> F32:
+    """A ground-truth map of one box in fractions of the picture, or of none."""
+    truth = np.zeros((224, 224), dtype=np.float32)
+    if box is not None:
+        x0, y0, x1, y1 = (int(np.clip(value, 0, 1) * 224) for value in box)
+        truth[y0:y1, x0:x1] = 1
+    return truth
+
+
+def _overlap(predicted: npt.NDArray[np.bool_], truth: F32) -> float:
+    found = np.zeros(truth.shape)
+    found[predicted] = 1
+    return float(np.sum(found * truth) / (np.sum(truth) + np.sum(found * (truth == 0))))
+
+
+def numbers(pairs: list[Pair], positive: list[bool], strict: bool) -> dict[str, float]:
+    """LocAcc, AUC, the full average precision and the highest F1, one threshold after another."""
+    ciou, sure, seen = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs]), np.array(positive)
+    hit = seen & (ciou > 0.5 if strict else ciou >= 0.5)
+    shares = [np.mean(ciou[seen] >= 0.05 * i) for i in range(21)]
+    precision, recall = [], []
+    for at in np.unique(sure)[::-1]:
+        claimed = sure >= at
+        tp, fn = np.sum(hit & claimed), np.sum(seen & ~claimed)
+        precision.append(tp / np.sum(claimed))
+        recall.append(tp / (tp + fn) if tp + fn else 1.0)
+    p, r = np.array(precision), np.array(recall)
+    with np.errstate(invalid="ignore"):
+        f1 = np.nan_to_num(2 * p * r / (p + r))
+    return {
+        "loc_acc": float(np.sum(hit) / np.sum(seen)),
+        "auc": float(np.trapezoid(shares, 0.05 * np.arange(21))),
+        "ap": float(np.sum(p * np.diff(r, prepend=0.0))),
+        "max_f1": float(f1.max()),
+    }

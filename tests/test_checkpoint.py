@@ -14,9 +14,10 @@ import safetensors.torch
 import torch
 
 from earsight import checkpoint
-from earsight.checkpoint import FORMAT, WEIGHTS, find_weights, load_weights, read_header, save_weights, write_atomically
+from earsight.checkpoint import FORMAT, WEIGHTS, find_weights, load_weights, read_header, save_weights
 from earsight.config import Inputs
 from earsight.errors import CheckpointError
+from earsight.files import write_atomically
 from earsight.methods.slavc import Config, Model
 from earsight.models.encoders import Encoders
 

@@ -87,7 +87,7 @@ def test_unknown_flag_names_the_nearest_known_one(args: list[str], known: str, c
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["list"], "{methods,sets,metrics,protocols,recipes,presets}"),
+        (["list"], "{methods,sets,metrics,protocols,recipes,presets,tables}"),
         (["list", "colours"], "colours"),
         (["show"], "WEIGHTS|RUN|REPORT|MEDIA"),
         (["import", "a.pth"], "--out"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +11,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from earsight import registry
 from earsight.config import Inputs
 from earsight.data.clips import ClipSet
-from earsight.errors import DataError, MediaError, UsageError
-from earsight.evaluate import calibrate, center_prior, evaluate
+from earsight.errors import DataError, MediaError
+from earsight.evaluate import center_prior, evaluate, evaluate_all
+from earsight.masking import predict
 from earsight.methods.base import Method
 from earsight.metrics import loc_acc
-from earsight.metrics.base import Records
-from earsight.protocols import get, predict
+from earsight.protocols import get
 from earsight.types import Batch, Clip, Maps, Row, Step
 
 INPUTS = Inputs(image_size=16, resize=16, rate=1000, seconds=0.1, window=16, hop=8)
@@ -158,9 +159,20 @@ def test_the_result_is_plain_json() -> None:
 
 
 def test_every_metric_of_the_folder_is_measured() -> None:
-    assert set(evaluate(Listener(), Halves(), SMALL).metrics) == {
-        "loc_acc", "auc", "ap", "max_f1", "auroc", "false_alarm_at_90",
-    }  # fmt: skip
+    result = evaluate(Listener(), Halves(), SMALL)
+    measured = set(result.metrics)
+    assert measured >= {"loc_acc", "auc", "ap", "max_f1", "auroc", "false_alarm_at_90"}
+    for name in registry.names("metric"):
+        assert set(registry.load("metric", name).compute(result.records, SMALL)) <= measured
+
+
+def test_several_protocols_in_one_pass_give_what_each_gives_alone() -> None:
+    protocols = [SMALL, get("official"), get("paper"), get("adaptive")]
+    together = evaluate_all(Listener(), Halves(broken=(3,)), protocols, batch_size=7, sizes=True)
+    for one, protocol in zip(together, protocols, strict=True):
+        assert one.to_json() == evaluate(Listener(), Halves(broken=(3,)), protocol, sizes=True).to_json()
+        assert one.rows == 30
+        assert one.records.by_size.shape == (29, 9)
 
 
 class Listed(ClipSet):
@@ -186,34 +198,3 @@ def test_the_centre_prior_knows_nothing_about_visibility() -> None:
     result = center_prior(Halves(), get("exact"))
     assert result.audio == "none"
     assert result.metrics["auroc"] == 0.5
-
-
-def some_records(positive: list[float], negative: list[float]) -> Records:
-    n = len(positive) + len(negative)
-    kinds = ["positive"] * len(positive) + ["easy"] * len(negative)
-    rows = [Row(f"c{i}", kind=kind) for i, kind in enumerate(kinds)]
-    return Records.of(rows, np.zeros(n), np.array(positive + negative), np.ones(n))
-
-
-def test_calibration_takes_the_smallest_threshold_that_keeps_the_promise() -> None:
-    records = some_records([0.3, 0.6, 0.8, 0.95], [i / 10 for i in range(10)])
-    got = calibrate(records, false_alarm=0.2)
-    assert (got.threshold, got.false_alarm, got.recall, got.negatives) == (0.8, 0.2, 0.5, 10)
-    assert calibrate(records, false_alarm=1.0).threshold == 0.0
-    assert calibrate(records, false_alarm=0.0).threshold == 0.95
-    assert json.loads(json.dumps(asdict(got)))["negatives"] == 10
-
-
-def test_calibration_rejects_everything_when_negatives_are_highest() -> None:
-    got = calibrate(some_records([0.1], [0.9, 0.9]), false_alarm=0.1)
-    assert got.threshold > 0.9
-    assert (got.false_alarm, got.recall) == (0, 0)
-
-
-def test_calibration_needs_negatives() -> None:
-    with pytest.raises(
-        UsageError, match="positives and negatives to calibrate on, but got 2 positives and 0 negatives"
-    ):
-        calibrate(some_records([0.1, 0.2], []))
-    with pytest.raises(UsageError, match="false-alarm rate between 0 and 1, but got 7"):
-        calibrate(some_records([0.1], [0.2]), false_alarm=7)

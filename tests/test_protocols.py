@@ -1,129 +1,15 @@
-"""Facts about protocols: from maps to masks, confidences and cIoU."""
+"""Facts about protocols: names, hashes, changes."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
-import torch
-from torch.nn import functional as F
 
 from earsight.config import from_json, to_json
-from earsight.errors import DataError, UsageError
-from earsight.protocols import PROTOCOLS, Protocol, ciou, get, predict
-from earsight.types import Maps
-
-
-def some_maps(count: int = 5, side: int = 7, bounds: tuple[float, float] | None = (-33.3, 33.3)) -> Maps:
-    dense = torch.randn(count, side, side, generator=torch.Generator().manual_seed(3)) * 8
-    return Maps(dense, dense, bounds, torch.arange(count).float())
-
-
-@pytest.mark.parametrize(("level", "kept"), [(0.3, 7), (0.5, 5), (0.7, 3)])
-def test_ten_distinct_pixels_toy(level: float, kept: int) -> None:
-    dense = torch.randperm(10, generator=torch.Generator().manual_seed(0)).float().view(1, 2, 5)
-    protocol = Protocol("tiny", level=level)
-    assert predict(Maps(dense, dense), protocol, (2, 5)).mask.sum() == kept
-
-
-@pytest.mark.parametrize("name", sorted(PROTOCOLS))
-def test_top_half_keeps_half_of_the_picture(name: str) -> None:
-    protocol = get(name)
-    mask = predict(some_maps(), protocol).mask
-    assert mask.shape == (5, 224, 224)
-    expected = 25087 if protocol.strict else 25088
-    assert protocol.kept == expected
-    assert mask.flatten(1).sum(1).tolist() == pytest.approx([expected] * 5, abs=3)  # rounding may make ties
-
-
-def test_ties_at_the_threshold_add_pixels_unless_strict() -> None:
-    dense = torch.tensor([[[0.0, 1.0], [1.0, 1.0]]])
-    assert predict(Maps(dense, dense), Protocol("t", size=2)).mask.sum() == 3
-    assert predict(Maps(dense, dense), Protocol("t", size=2, strict=True)).mask.sum() == 0
-
-
-def test_absolute_threshold_compares_the_scaled_score() -> None:
-    dense = torch.tensor([[[-1.0, 0.0], [0.2, 1.0]]])
-    protocol = Protocol("t", size=2, threshold="absolute", level=0.5)
-    maps = Maps(dense, dense, (-1.0, 1.0))
-    assert predict(maps, protocol).mask.tolist() == [[[False, True], [True, True]]]
-    assert predict(maps, replace(protocol, strict=True)).mask.tolist() == [[[False, False], [True, True]]]
-
-
-def test_minmax_scaling_stretches_each_map_for_the_threshold_only() -> None:
-    dense = torch.tensor([[[0.5, 0.6], [0.7, 0.8]], [[0.1, 0.1], [0.1, 0.1]]])
-    protocol = Protocol("t", size=2, threshold="absolute", level=0.6, scaling="minmax")
-    out = predict(Maps(dense, dense, (0.0, 1.0)), protocol)
-    assert out.mask[0].tolist() == [[False, False], [True, True]]
-    assert not out.mask[1].any()  # a flat map stays as it is
-    torch.testing.assert_close(out.score, dense)
-
-
-def test_official_equals_a_plain_version_of_the_published_arithmetic() -> None:
-    maps, tau = some_maps(bounds=(-1 / 0.03, 1 / 0.03)), 0.03
-    out = predict(maps, get("official"))
-    big = F.interpolate(maps.dense[:, None], size=(224, 224), mode="bicubic", align_corners=True)[:, 0].numpy()
-    for i in range(5):
-        score = (big[i] + 1 / tau) / (2 / tau)
-        stretched = (score - score.min()) / (score.max() - score.min())
-        threshold = np.sort(stretched.ravel())[int(50176 * 0.5)]
-        np.testing.assert_array_equal(out.mask[i].numpy(), stretched >= threshold)
-        assert out.confidence[i].item() == pytest.approx(np.sort(score.ravel())[-12544:].mean(), rel=1e-6)
-
-
-def test_max_confidence_is_the_highest_value_of_the_own_grid() -> None:
-    maps = some_maps()
-    expected = (maps.dense.amax((1, 2)) + 33.3) / 66.6
-    torch.testing.assert_close(predict(maps, get("exact")).confidence, expected)
-
-
-@pytest.mark.parametrize("confidence", ["max", "top_quarter_mean", "native"])
-def test_confidence_does_not_depend_on_the_size_asked_for(confidence: str) -> None:
-    protocol = replace(get("exact"), confidence=confidence)
-    small, large = predict(some_maps(), protocol), predict(some_maps(), protocol, (180, 320))
-    assert large.score.shape == large.mask.shape == (5, 180, 320)
-    torch.testing.assert_close(small.confidence, large.confidence, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("name", sorted(PROTOCOLS))
-def test_a_map_alone_gives_the_same_answer_as_in_a_batch(name: str) -> None:
-    maps = some_maps()
-    together = predict(maps, get(name))
-    for i in range(5):
-        alone = predict(Maps(maps.native[i : i + 1], maps.dense[i : i + 1], maps.bounds), get(name))
-        assert torch.equal(alone.mask[0], together.mask[i])
-        assert torch.equal(alone.score[0], together.score[i])
-        assert torch.equal(alone.confidence[0], together.confidence[i])
-
-
-def test_without_bounds_the_score_is_the_raw_map() -> None:
-    maps = some_maps(side=224, bounds=None)
-    torch.testing.assert_close(predict(maps, get("exact")).score, maps.dense)
-
-
-def test_half_precision_maps_are_scored_in_full() -> None:
-    dense = torch.randn(2, 7, 7).bfloat16()
-    assert predict(Maps(dense, dense), get("exact")).score.dtype == torch.float32
-
-
-def test_ciou_toy_values() -> None:
-    truth = torch.tensor([[[1, 1, 0.5, 0, 0]]])
-    mask = torch.tensor([[[1, 0, 1, 1, 0]]]) > 0
-    assert ciou(mask, truth).item() == pytest.approx(3 / 7, abs=1e-12)
-    assert ciou(mask, truth, "no_miss").item() == pytest.approx(0.6, abs=1e-12)
-
-
-def test_ciou_of_nothing_with_nothing_is_zero() -> None:
-    empty = torch.zeros(1, 4, 4)
-    assert ciou(empty > 0, empty).item() == ciou(empty > 0, empty, "no_miss").item() == 0
-    assert ciou(empty == 0, empty).item() == 0
-    assert ciou(empty > 0, empty + 1).item() == 0
-
-
-def test_ciou_of_the_truth_with_itself_is_one() -> None:
-    truth = (torch.rand(3, 8, 8) > 0.5).float()
-    assert ciou(truth > 0, truth).tolist() == [1.0] * 3
+from earsight.errors import UsageError
+from earsight.protocols import PROTOCOLS, Protocol, at_level, get
 
 
 def test_hash_follows_the_arithmetic_and_not_the_name() -> None:
@@ -135,7 +21,8 @@ def test_hash_follows_the_arithmetic_and_not_the_name() -> None:
 
 @pytest.mark.parametrize("name", sorted(PROTOCOLS))
 def test_protocols_survive_json(name: str) -> None:
-    assert from_json(Protocol, to_json(get(name))) == get(name)
+    protocol = at_level(get(name), 0.5)
+    assert from_json(Protocol, to_json(protocol)) == protocol
 
 
 def test_an_unknown_protocol_suggests_the_nearest() -> None:
@@ -150,7 +37,7 @@ def test_an_unknown_protocol_suggests_the_nearest() -> None:
         ({"gamma": 1.5}, "gamma between 0 and 1"),
         ({"level": 1.0}, "level of top_half"),
         ({"upsample": "nearest"}, "upsample bicubic or bilinear, but got 'nearest'"),
-        ({"threshold": "median"}, "threshold top_half or absolute"),
+        ({"threshold": "median"}, "threshold top_half or adaptive or absolute or universal"),
         ({"confidence": "mean"}, "confidence max or top_quarter_mean or native"),
         ({"ciou": "box"}, "ciou union or no_miss"),
         ({"f1": "best"}, "f1 all or official"),
@@ -161,14 +48,43 @@ def test_wrong_settings_are_refused(setting: dict[str, object], message: str) ->
         replace(get("exact"), **setting)  # type: ignore[arg-type]
 
 
-def test_native_confidence_needs_a_method_that_has_one() -> None:
-    dense = torch.zeros(1, 7, 7)
-    with pytest.raises(UsageError, match="confidence of its own"):
-        predict(Maps(dense, dense), replace(get("exact"), confidence="native"))
+def test_a_spec_may_change_settings_and_the_hash_follows() -> None:
+    changed = get("exact:threshold=absolute,level=0.4,strict=true,size=112")
+    assert (changed.threshold, changed.level, changed.strict, changed.size) == ("absolute", 0.4, True, 112)
+    assert changed.name == "exact:threshold=absolute,level=0.4,strict=true,size=112"
+    assert changed.hash != get("exact").hash
+    assert get("exact:") == get("exact")
 
 
-def test_maps_with_nan_are_refused() -> None:
-    dense = torch.zeros(3, 7, 7)
-    dense[1, 0, 0] = torch.nan
-    with pytest.raises(DataError, match=r"finite maps, but got NaN or infinity in 1 of 3 maps \(first at 1\)"):
-        predict(Maps(dense, dense), get("exact"))
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("exact:treshold=absolute", "Unknown setting of a protocol 'treshold', did you mean 'threshold'"),
+        ("exact:level=high", "Expected a number for level, but got 'high'"),
+        ("exact:strict=maybe", "Expected true or false for strict, but got 'maybe'"),
+        ("exact:threshold=half", "threshold top_half or adaptive or absolute or universal, but got 'half'"),
+        ("exact:name=mine", "Unknown setting of a protocol 'name'"),
+        ("exact:threshold=absolute,level=nan", "level of absolute that is a number, but got nan"),
+    ],
+)
+def test_a_wrong_spec_is_told(spec: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        get(spec)
+
+
+def test_the_hashes_that_reports_were_made_with_stay() -> None:
+    assert {name: get(name).hash for name in ("exact", "official", "paper")} == {
+        "exact": "46aa6a15",
+        "official": "6e9357a3",
+        "paper": "e727353c",
+    }
+
+
+def test_universal_takes_its_level_from_outside() -> None:
+    assert math.isnan(get("universal").level)
+    assert at_level(get("universal"), 0.7).level == 0.7
+    assert at_level(get("exact"), 0.7) == get("exact")
+    assert at_level(get("universal:level=0.6"), 0.7).level == 0.6
+    for level in (None, math.nan):
+        with pytest.raises(UsageError, match="Expected a level for the protocol universal, but got none"):
+            at_level(get("universal"), level)

@@ -7,9 +7,8 @@ calibrated threshold, versions, and where it comes from. No later command asks f
 from __future__ import annotations
 
 import json
-import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import earsight
 from earsight import registry
 from earsight.config import Inputs, from_json, to_json
 from earsight.errors import CheckpointError, EarsightError
+from earsight.files import write_atomically
 from earsight.methods.base import Method, build
 from earsight.models.encoders import no_start_weights
 
@@ -38,19 +38,6 @@ class Weights:
     config: Any
     inputs: Inputs
     meta: dict[str, Any]
-
-
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a file beside `path`, then move it into place: readers see the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        write(beside)
-        with beside.open("rb") as file:
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def versions() -> dict[str, str]:

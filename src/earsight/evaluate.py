@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -11,18 +11,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from earsight import registry
+from earsight import distributed, registry
 from earsight.config import need
 from earsight.data import loading
-from earsight.data.clips import ClipSet
+from earsight.data.clips import ClipSet, Some
 from earsight.data.controls import Audio, with_audio
-from earsight.data.truth import truth_map
-from earsight.errors import DataError, UsageError
+from earsight.errors import DataError
 from earsight.methods.base import Method
 from earsight.metrics import loc_acc, max_f1
-from earsight.metrics.base import F64, Records
-from earsight.protocols import Prediction, Protocol, ciou, predict
-from earsight.types import Maps, Row
+from earsight.metrics.base import Records
+from earsight.protocols import Protocol
+from earsight.scoring import score
+from earsight.types import Maps
+
+Failures = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,11 @@ class Evaluation:
         metrics: every metric by name.
         floor: F1 of accepting everything, which max-F1 cannot fall below.
         ceiling: best LocAcc that the protocol's pixel threshold allows on these positives.
-        failures: (id, reason) of the clips that could not be read.
+        failures: (id, reason) of the clips that are missing or could not be read.
         model: what to call it in tables.
         maps: the maps on the method's own grid, in the order of the records, when they were asked for.
+        rows: how many clips the list has.
+        warnings: what a reader of the numbers should know, for example that test clips were trained on.
     """
 
     set_name: str
@@ -51,9 +55,42 @@ class Evaluation:
     metrics: dict[str, float]
     floor: float
     ceiling: float
-    failures: tuple[tuple[str, str], ...] = ()
+    failures: Failures = ()
     model: str = "model"
     maps: Maps | None = field(default=None, repr=False, compare=False)
+    rows: int = 0
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        records: Records,
+        clip_set: ClipSet,
+        protocol: Protocol,
+        *,
+        audio: str = "real",
+        failures: Failures = (),
+        model: str = "model",
+        maps: Maps | None = None,
+        warnings: tuple[str, ...] = (),
+    ) -> Evaluation:
+        """Measure records of a set's clips."""
+        positive = records.where(records.positives)
+        return cls(
+            clip_set.name,
+            clip_set.list_hash(),
+            protocol,
+            audio,
+            records,
+            measure(records, protocol),
+            max_f1.floor(records, protocol),
+            loc_acc.ceiling(positive.area, protocol, positive.support),
+            failures,
+            model,
+            maps,
+            len(clip_set),
+            warnings,
+        )
 
     @property
     def n(self) -> int:
@@ -69,18 +106,25 @@ class Evaluation:
             "audio": self.audio,
             "protocol": {**asdict(self.protocol), "hash": self.protocol.hash},
             "n": self.n,
+            "rows": self.rows,
             "kinds": {str(kind): int(count) for kind, count in zip(kinds, counts, strict=True)},
             "metrics": {name: _plain(value) for name, value in sorted(self.metrics.items())},
             "floor": _plain(self.floor),
             "ceiling": _plain(self.ceiling),
             "failures": [{"id": id, "reason": reason} for id, reason in self.failures],
+            "warnings": list(self.warnings),
         }
 
 
-def evaluate(
+def evaluate(model: Method, clip_set: ClipSet, protocol: Protocol, **options: Any) -> Evaluation:
+    """`evaluate_all` under one protocol."""
+    return evaluate_all(model, clip_set, [protocol], **options)[0]
+
+
+def evaluate_all(
     model: Method,
     clip_set: ClipSet,
-    protocol: Protocol,
+    protocols: Sequence[Protocol],
     *,
     batch_size: int = 64,
     device: str | torch.device = "cpu",
@@ -88,53 +132,75 @@ def evaluate(
     workers: int = 0,
     progress: Callable[[int, int], None] | None = None,
     keep_maps: bool = False,
+    sizes: bool = False,
     max_failed: float = 0.05,
     name: str = "model",
-) -> Evaluation:
-    """Localize every clip of the set and measure the answers.
+    warnings: tuple[str, ...] = (),
+    unreadable: Failures = (),
+    together: bool = False,
+) -> list[Evaluation]:
+    """Localize every clip of the set once and measure the answers under each protocol.
 
     Clips that cannot be read are counted and named; more than a share of `max_failed` stops with a DataError.
-    `progress(done, total)` is called after each batch. The model moves to `device` and keeps its training mode.
+    `progress(done, total)` is called after each batch. The model moves to `device` and keeps its training mode. `sizes`
+    measures fixed prediction sizes too. Clips known to be `unreadable` are not tried again; a control then exchanges
+    sounds among the others, so that it is of the same clips as the real sound. With `together`, the processes of a
+    torchrun share the batches, and each gets the same answer as one process would; without, each works for itself.
     """
     need(batch_size >= 1, "a batch_size of at least 1", batch_size)
-    heard = with_audio(clip_set, audio)
-    failures: list[tuple[str, str]] = []
-    parts: list[Records] = []
-    supports: list[F64] = []
-    kept: list[Maps] = []
+    need(0 <= max_failed <= 1, "max_failed between 0 and 1", max_failed)
+    known = {id for id, _ in unreadable}
+    tried = Some(clip_set, [i for i, row in enumerate(clip_set.rows) if row.id not in known])
+    heard = with_audio(tried, audio)
+    rank, world = (distributed.rank(), distributed.world()) if together else (0, 1)
+    failures = list(unreadable) if rank == 0 else []
+    seen: list[_Part] = []
     done = 0
     with _evaluating(model.to(device)), torch.inference_mode():
-        for batch, failed in loading.eval_batches(heard, model.inputs, batch_size, workers):
+        for batch, failed in loading.eval_batches(heard, model.inputs, batch_size, workers, rank=rank, world=world):
             failures += [(failure.id, failure.reason) for failure in failed]
             done += len(failed) + (0 if batch is None else len(batch))
             _stop_when_too_many(failures, done, clip_set, max_failed)
             if batch is not None:
-                rows = [clip_set.rows[i] for i in batch.index.tolist()]
+                rows = [tried.rows[i] for i in batch.index.tolist()]
                 batch = batch.to(device)
                 maps = model.localize(batch.frames, batch.waveforms)
-                records, support = _measured(predict(maps, protocol), rows, protocol)
-                parts.append(records)
-                supports.append(support)
-                if keep_maps:
-                    kept.append(_on_cpu(maps))
+                records = score(maps, rows, protocols, sizes)
+                seen.append(_Part(int(batch.index[0]), records, _on_cpu(maps) if keep_maps else None))
             if progress is not None:
-                progress(done, len(clip_set))
-    if not parts:
+                progress(min(done * world, len(tried)), len(tried))
+    if together:
+        seen = [part for parts in distributed.from_all(seen) for part in parts]
+        failures = [failure for parts in distributed.from_all(failures) for failure in parts]
+        _stop_when_too_many(failures, len(clip_set), clip_set, max_failed)
+    if not seen:
         raise DataError(f"Expected clips to evaluate in {clip_set.name}, but got none. Check the set and its limit.")
-    records = Records.concat(parts)
-    return Evaluation(
-        clip_set.name,
-        clip_set.list_hash(),
-        protocol,
-        audio,
-        records,
-        measure(records, protocol),
-        max_f1.floor(records, protocol),
-        _ceiling(records, np.concatenate(supports), protocol),
-        tuple(failures),
-        name,
-        _joined(kept) if kept else None,
-    )
+    seen.sort(key=lambda part: part.first)
+    place = {row.id: i for i, row in enumerate(clip_set.rows)}
+    failures.sort(key=lambda failure: place[failure[0]])
+    kept = _joined([part.maps for part in seen if part.maps is not None])
+    return [
+        Evaluation.of(
+            Records.concat([part.records[i] for part in seen]),
+            clip_set,
+            protocol,
+            audio=audio,
+            failures=tuple(failures),
+            model=name,
+            maps=kept,
+            warnings=warnings,
+        )
+        for i, protocol in enumerate(protocols)
+    ]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one batch gave: the place of its first clip, its records under each protocol, its maps."""
+
+    first: int
+    records: list[Records]
+    maps: Maps | None
 
 
 def measure(records: Records, protocol: Protocol) -> dict[str, float]:
@@ -147,85 +213,17 @@ def measure(records: Records, protocol: Protocol) -> dict[str, float]:
 
 def center_prior(clip_set: ClipSet, protocol: Protocol) -> Evaluation:
     """The centre prior as an evaluation: what pointing at the middle of every picture scores. Reads no media."""
-    records, support = _center(clip_set, protocol)
-    return Evaluation(
-        clip_set.name,
-        clip_set.list_hash(),
-        protocol,
-        "none",
-        records,
-        measure(records, protocol),
-        max_f1.floor(records, protocol),
-        _ceiling(records, support, protocol),
-        model="centre prior",
-    )
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """A confidence from which on a source is called visible, and what that costs on the records it was chosen on.
-
-    Args:
-        threshold: claims are made at confidence >= threshold.
-        false_alarm: share of negatives that are accepted.
-        recall: share of positives that are accepted.
-        negatives: how many negatives there were.
-    """
-
-    threshold: float
-    false_alarm: float
-    recall: float
-    negatives: int
-
-
-def calibrate(records: Records, false_alarm: float = 0.1) -> Calibration:
-    """The smallest observed confidence that accepts at most a share of `false_alarm` of the negatives."""
-    need(0 <= false_alarm <= 1, "a false-alarm rate between 0 and 1", false_alarm)
-    positive = np.sort(records.confidence[records.positives])
-    negative = np.sort(records.confidence[~records.positives])
-    if len(negative) == 0 or len(positive) == 0:
-        raise UsageError(
-            f"Expected positives and negatives to calibrate on, but got {len(positive)} positives and "
-            f"{len(negative)} negatives. Use a split that holds clips without a visible source."
-        )
-    seen = np.unique(records.confidence)
-    candidates = np.append(seen, np.nextafter(seen[-1], np.inf))
-    rates = (len(negative) - np.searchsorted(negative, candidates, side="left")) / len(negative)
-    threshold = float(candidates[rates <= false_alarm][0])
-    return Calibration(
-        threshold, float(np.mean(negative >= threshold)), float(np.mean(positive >= threshold)), len(negative)
-    )
-
-
-def _measured(prediction: Prediction, rows: list[Row], protocol: Protocol) -> tuple[Records, F64]:
-    """Records of these predictions, and how many pixels of each clip have any ground truth."""
-    truth = np.stack([truth_map(row.boxes if row.positive else (), protocol.size, row.consensus) for row in rows])
-    overlap = ciou(prediction.mask, torch.from_numpy(truth).to(prediction.mask.device), protocol.ciou)
-    area = truth.sum(axis=(1, 2), dtype=np.float64)
-    confidence = prediction.confidence.double().cpu().numpy()
-    return Records.of(rows, area, confidence, overlap.cpu().numpy()), np.count_nonzero(truth, axis=(1, 2)).astype(float)
-
-
-def _center(clip_set: ClipSet, protocol: Protocol) -> tuple[Records, F64]:
     at = torch.arange(protocol.size) - protocol.size / 2
     distance = torch.hypot(at.view(1, -1, 1), at.view(1, 1, -1))
-    score = 1 - distance / distance.max()
-    one = predict(Maps(score, score, (0.0, 1.0), torch.ones(1)), protocol)
+    one = 1 - distance / distance.max()
     parts: list[Records] = []
-    supports: list[F64] = []
     for start in range(0, len(clip_set), 256):
-        rows = list(clip_set.rows[start : start + 256])
-        many = (part.expand(len(rows), *part.shape[1:]) for part in (one.score, one.mask, one.confidence))
-        records, support = _measured(Prediction(*many), rows, protocol)
-        parts.append(records)
-        supports.append(support)
+        rows = clip_set.rows[start : start + 256]
+        maps = one.expand(len(rows), -1, -1)
+        parts += score(Maps(maps, maps, (0.0, 1.0), torch.ones(len(rows))), rows, [protocol], sizes=True)
     if not parts:
         raise DataError(f"Expected clips to evaluate in {clip_set.name}, but got none. Check the set and its limit.")
-    return Records.concat(parts), np.concatenate(supports)
-
-
-def _ceiling(records: Records, support: F64, protocol: Protocol) -> float:
-    return loc_acc.ceiling(records.area[records.positives], protocol, support[records.positives])
+    return Evaluation.of(Records.concat(parts), clip_set, protocol, audio="none", model="centre prior")
 
 
 def _stop_when_too_many(failures: list[tuple[str, str]], done: int, clip_set: ClipSet, max_failed: float) -> None:
@@ -255,7 +253,9 @@ def _on_cpu(maps: Maps) -> Maps:
     return Maps(maps.native.float().cpu(), maps.dense.float().cpu(), maps.bounds, confidence)
 
 
-def _joined(parts: list[Maps]) -> Maps:
+def _joined(parts: list[Maps]) -> Maps | None:
+    if not parts:
+        return None
     confidences = [part.confidence for part in parts if part.confidence is not None]
     return Maps(
         torch.cat([part.native for part in parts]),

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
-from typing import Literal, get_args, get_origin, get_type_hints
-
-import numpy as np
-import torch
-from torch import Tensor
-from torch.nn import functional as F
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from earsight import registry
 from earsight.config import need
-from earsight.errors import DataError, UsageError
-from earsight.types import Maps
+from earsight.errors import UsageError
 
 CiouForm = Literal["union", "no_miss"]
 
@@ -36,9 +31,13 @@ class Protocol:
     """False keeps each value at the centre of its cell; True stretches the outer cells to the picture's edge."""
     scaling: Literal["bounds", "minmax"] = "bounds"
     """What the pixel threshold sees: the score scaled by the method's bounds, or each map stretched to [0, 1]."""
-    threshold: Literal["top_half", "absolute"] = "top_half"
-    """`top_half` keeps the pixels from the order statistic int(n * level) upward; `absolute` those from `level`."""
+    threshold: Literal["top_half", "adaptive", "absolute", "universal"] = "top_half"
+    """Which pixels are kept. `top_half`: from the order statistic int(n * level) upward. `adaptive`: from the order
+    statistic n - (pixels of the ground truth) upward, half where it has none; it looks at the truth, so it is no
+    prediction but the best size's. `absolute`: from `level` upward. `universal`: as absolute, with one level for all
+    clips that was estimated on the negatives of a validation list."""
     level: float = 0.5
+    """Share of the pixels that `top_half` leaves out, or the score of `absolute` and `universal` (NaN: not given)."""
     strict: bool = False
     """Keep pixels above the threshold only, not those that equal it."""
     confidence: Literal["max", "top_quarter_mean", "native"] = "max"
@@ -63,6 +62,8 @@ class Protocol:
                 need(value in known, f"{name} {' or '.join(known)}", repr(value))
         if self.threshold == "top_half":
             need(0 <= self.level < 1, "a level of top_half from 0 up to, not including, 1", self.level)
+        if self.threshold == "absolute":
+            need(math.isfinite(self.level), "a level of absolute that is a number", self.level)
 
     @property
     def hash(self) -> str:
@@ -73,7 +74,7 @@ class Protocol:
     @property
     def kept(self) -> int | None:
         """Pixels that the threshold keeps when no two are equal, or None when that depends on the map."""
-        if self.threshold == "absolute":
+        if self.threshold != "top_half":
             return None
         n = self.size**2
         return n - int(n * self.level) - self.strict
@@ -99,116 +100,52 @@ PROTOCOLS: dict[str, Protocol] = {
     # no interpolation (ours is used), and its tables follow the union cIoU: the appendix formula forgives every missed
     # pixel, so it is an option (`dataclasses.replace(get("paper"), ciou="no_miss")`), not the default.
     "paper": Protocol("paper", strict=True, strict_hits=True),
+    # As many pixels as the ground truth has, as some later papers report beside their main number ("Adap.").
+    "adaptive": Protocol("adaptive", threshold="adaptive", strict=True),
+    # One level for all clips: the third quartile of the highest score on validation negatives. It has no level of its
+    # own; see `at_level`.
+    "universal": Protocol("universal", threshold="universal", level=math.nan),
 }
 
 
-def get(name: str) -> Protocol:
-    """The protocol of that name."""
+def get(spec: str) -> Protocol:
+    """The protocol of that name, with changes behind a colon if there are any.
+
+    >>> get("exact:threshold=absolute,level=0.4").level
+    0.4
+    """
+    name, _, changes = spec.partition(":")
     if name not in PROTOCOLS:
         raise registry.unknown("protocol", name, sorted(PROTOCOLS))
-    return PROTOCOLS[name]
+    hints = get_type_hints(Protocol)
+    values: dict[str, Any] = {}
+    for change in filter(None, changes.split(",")):
+        key, _, text = change.partition("=")
+        if key not in hints or key == "name":
+            raise registry.unknown("setting of a protocol", key, sorted(set(hints) - {"name"}))
+        values[key] = _value(key, hints[key], text)
+    return replace(PROTOCOLS[name], name=spec, **values) if values else PROTOCOLS[name]
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """What a protocol makes of B maps.
-
-    Args:
-        score: float32 (B, H, W), (map - low) / (high - low), not clipped; the raw map when it has no bounds.
-        mask: bool (B, H, W), the pixels that the protocol keeps.
-        confidence: float32 (B,), the same whatever size was asked for.
-    """
-
-    score: Tensor
-    mask: Tensor
-    confidence: Tensor
-
-
-def predict(maps: Maps, protocol: Protocol, size: tuple[int, int] | None = None) -> Prediction:
-    """Turn maps into scores, masks and confidences at `size` (H, W), by default the protocol's own.
-
-    Each map is treated alone, so the answer does not depend on what else is in the batch. The confidence always comes
-    from the protocol's own size, so that a threshold calibrated there holds for pictures of any size.
-
-    >>> maps = Maps(*[torch.tensor([[[0.0, 1.0], [2.0, 3.0]]])] * 2, bounds=(0.0, 4.0))
-    >>> out = predict(maps, Protocol("tiny", size=2))
-    >>> out.mask.tolist(), out.confidence.tolist()
-    ([[[False, False], [True, True]]], [0.75])
-    """
-    dense = maps.dense.detach().float()
-    if not bool(torch.isfinite(dense).all()):
-        bad = (~torch.isfinite(dense).flatten(1).all(1)).nonzero().flatten().tolist()
-        raise DataError(
-            f"Expected finite maps, but got NaN or infinity in {len(bad)} of {len(dense)} maps (first at {bad[0]}). "
-            "Check the weights: training may have diverged."
+def at_level(protocol: Protocol, level: float | None) -> Protocol:
+    """The protocol with its universal level filled in; other protocols as they are."""
+    if protocol.threshold != "universal" or not math.isnan(protocol.level):
+        return protocol
+    if level is None or not math.isfinite(level):
+        raise UsageError(
+            f"Expected a level for the protocol {protocol.name}, but got none. Pass --level SCORE, estimated on "
+            "validation negatives; weights that were trained with a validation list of negatives carry one."
         )
-    square = (protocol.size, protocol.size)
-    score = _scaled(_resized(dense, size or square, protocol), maps.bounds)
-    return Prediction(score, _mask(score, protocol), _confidence(maps, dense, score, square, protocol))
+    return replace(protocol, level=level)
 
 
-def ciou(mask: Tensor, truth: Tensor, form: CiouForm = "union") -> Tensor:
-    """Consensus IoU of masks (B, H, W) with truth (B, H, W) in [0, 1], float64 (B,).
-
-    union: sum(P g) / (sum(g) + #(P where g = 0)); no_miss: sum(P g) / (sum(P g) + #(P where g = 0)). 0/0 counts as 0.
-
-    >>> g, p = torch.tensor([[[1, 1, 0.5, 0, 0]]]), torch.tensor([[[1, 0, 1, 1, 0]]]) > 0
-    >>> round(ciou(p, g).item(), 6), round(ciou(p, g, "no_miss").item(), 6)
-    (0.428571, 0.6)
-    """
-    g = truth.float()
-    inside = _total(g * mask.float())
-    outside = _total((mask & (g == 0)).float())
-    below = (_total(g) if form == "union" else inside) + outside
-    return torch.where(below > 0, inside / below.clamp(min=1e-12), torch.zeros_like(inside))
-
-
-def _total(x: Tensor) -> Tensor:
-    """Sum of each map, (B, H, W) -> float64 (B,). Rows first: exact for halves, and far faster than all in float64."""
-    return x.sum(2).double().sum(1)
-
-
-def _resized(dense: Tensor, size: tuple[int, int], protocol: Protocol) -> Tensor:
-    if tuple(dense.shape[1:]) == tuple(size):
-        return dense
-    four = dense.unsqueeze(1)
-    return F.interpolate(four, size=size, mode=protocol.upsample, align_corners=protocol.align_corners).squeeze(1)
-
-
-def _scaled(x: Tensor, bounds: tuple[float, float] | None) -> Tensor:
-    return x if bounds is None else (x - bounds[0]) / (bounds[1] - bounds[0])
-
-
-def _mask(score: Tensor, protocol: Protocol) -> Tensor:
-    flat = score.flatten(1)
-    if protocol.scaling == "minmax":
-        low, high = flat.aminmax(dim=1, keepdim=True)
-        flat = torch.where(high > low, (flat - low) / (high - low), flat)
-    if protocol.threshold == "top_half":
-        at = _order_statistic(flat, int(flat.shape[1] * protocol.level))
-    else:
-        at = torch.full_like(flat[:, :1], protocol.level)
-    return (flat > at if protocol.strict else flat >= at).view_as(score)
-
-
-def _order_statistic(flat: Tensor, index: int) -> Tensor:
-    """The value at `index` of each row in ascending order, (B, n) -> (B, 1)."""
-    if flat.device.type == "cpu":  # several times faster than torch's there, and the same value
-        return torch.from_numpy(np.partition(flat.numpy(), index, axis=1)[:, index : index + 1])
-    return flat.kthvalue(index + 1, dim=1, keepdim=True).values
-
-
-def _confidence(maps: Maps, dense: Tensor, score: Tensor, square: tuple[int, int], protocol: Protocol) -> Tensor:
-    if protocol.confidence == "native":
-        if maps.confidence is None:
-            raise UsageError(
-                "Expected a method with a confidence of its own, but got maps without one. "
-                "Use a protocol with confidence 'max' or 'top_quarter_mean'."
-            )
-        return maps.confidence.float()
-    if protocol.confidence == "max":
-        return _scaled(dense.flatten(1).amax(1), maps.bounds)
-    if tuple(score.shape[1:]) != square:
-        score = _scaled(_resized(dense, square, protocol), maps.bounds)
-    flat = score.flatten(1)
-    return flat.topk(max(flat.shape[1] // 4, 1), dim=1, sorted=False).values.mean(1, dtype=torch.float64).float()
+def _value(key: str, hint: Any, text: str) -> Any:
+    if get_origin(hint) is Literal:
+        return text  # checked with the others
+    try:
+        if hint is bool:
+            return {"true": True, "false": False}[text.lower()]
+        return hint(text)
+    except (KeyError, ValueError) as error:
+        kind = "true or false" if hint is bool else "a number"
+        raise UsageError(f"Expected {kind} for {key}, but got '{text}'. For example: exact:{key}=...") from error

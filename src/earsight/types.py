@@ -65,6 +65,8 @@ class Row:
         kind: "positive", or the kind of negative ("real", "easy", "hard", ...).
         boxes: where the source is, as fractions of the picture; their union is the ground truth.
         consensus: how many boxes must cover a pixel for full weight (2 where several people annotated).
+        picture: name of the recording that is seen; empty when it is `id`.
+        sound: name of the recording that is heard; empty when it is `id`.
     """
 
     id: str
@@ -72,6 +74,8 @@ class Row:
     kind: str = POSITIVE
     boxes: tuple[Box, ...] = ()
     consensus: int = 1
+    picture: str = ""
+    sound: str = ""
 
     @property
     def positive(self) -> bool:

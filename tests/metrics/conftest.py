@@ -9,19 +9,22 @@ import pytest
 
 from earsight.metrics.base import Records
 
-Make = Callable[[Sequence[str], Sequence[float], Sequence[float]], Records]
+Make = Callable[..., Records]
 
 
-def _make(kinds: Sequence[str], confidence: Sequence[float], ciou: Sequence[float]) -> Records:
+def _make(kinds: Sequence[str], confidence: Sequence[float], ciou: Sequence[float], **columns: object) -> Records:
     n = len(kinds)
     ids = np.array([f"clip{i:05d}" for i in range(n)])
-    nothing = np.array([""] * n)
-    return Records(ids, np.array(kinds), nothing, np.zeros(n), np.array(confidence, float), np.array(ciou, float))
+    area = np.array(columns.pop("area", np.zeros(n)), float)
+    others = {name: np.array(values, float) for name, values in columns.items()}
+    return Records(
+        ids, np.array(kinds), np.array([""] * n), area, np.array(confidence, float), np.array(ciou, float), **others
+    )
 
 
 @pytest.fixture(scope="session")
 def make() -> Make:
-    """Records from kinds, confidences and cIoUs."""
+    """Records from kinds, confidences and cIoUs, and other columns by name."""
     return _make
 
 

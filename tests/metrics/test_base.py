@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,36 @@ def test_records_survive_parquet(toy: Records, tmp_path: Path) -> None:
         np.testing.assert_array_equal(getattr(back, name), getattr(toy, name))
 
 
+def test_every_column_survives_parquet(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    by_size = np.array([np.arange(9) / 9, np.full(9, np.nan)])
+    records = make(
+        ["positive", "hard"], [0.5, 0.6], [1, np.nan], area=[3, 0], support=[5, 0], predicted=[7, 8], by_size=by_size
+    )
+    records.write(tmp_path / "r.parquet")
+    back = Records.read(tmp_path / "r.parquet")
+    for column in fields(Records):
+        np.testing.assert_array_equal(getattr(back, column.name), getattr(records, column.name))
+
+
+def test_columns_that_were_not_measured_have_their_defaults(make) -> None:  # type: ignore[no-untyped-def]
+    records = make(["positive", "easy"], [0.5, 0.6], [1, np.nan], area=[3, 0])
+    assert records.support.tolist() == [3, 0]
+    assert np.isnan(records.predicted).all()
+    assert records.by_size.shape == (2, 0)
+
+
+def test_by_size_of_another_width_is_refused(make) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=r"by_size \(N, 9\) or \(N, 0\), but got \(1, 4\)"):
+        make(["positive"], [0.5], [1], by_size=np.zeros((1, 4)))
+
+
+def test_a_draw_may_repeat_clips(toy: Records) -> None:
+    drawn = toy.drawn(np.array([2, 2, 0]))
+    assert drawn.id.tolist() == ["clip00002", "clip00002", "clip00000"]
+    assert drawn.positives.tolist() == [False, False, True]
+    assert drawn.confidence.tolist() == [0.7, 0.7, 0.9]
+
+
 def test_a_cut_and_shuffled_set_merges_to_the_same_records(toy: Records) -> None:
     merged = Records.concat([toy.where(np.array([5, 1, 3])), toy.where(np.array([2, 0, 4]))]).sorted_by_id()
     np.testing.assert_array_equal(merged.id, toy.id)
@@ -28,9 +59,14 @@ def test_a_cut_and_shuffled_set_merges_to_the_same_records(toy: Records) -> None
 
 def test_negatives_have_no_ciou_even_when_one_was_computed() -> None:
     rows = [Row("a"), Row("b", kind="hard")]
-    records = Records.of(rows, np.zeros(2), np.ones(2), np.array([0.5, 0.25]))
+    given = np.array([0.5, 0.25])
+    by_size = np.full((2, 9), 0.5)
+    records = Records.of(rows, area=np.zeros(2), confidence=np.ones(2), ciou=given, by_size=by_size)
     assert records.ciou[0] == 0.5
     assert np.isnan(records.ciou[1])
+    assert np.isnan(records.by_size[1]).all()
+    assert given.tolist() == [0.5, 0.25]  # what was passed in stays as it was
+    assert (by_size == 0.5).all()
     assert records.positives.tolist() == [True, False]
 
 

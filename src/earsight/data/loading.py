@@ -186,7 +186,10 @@ def train_batches(
 def eval_batches(
     clip_set: ClipSet, inputs: Inputs, batch_size: int, workers: int = 0, *, rank: int = 0, world: int = 1
 ) -> Iterator[Loaded]:
-    """All clips in order, not augmented; with several processes each gets a contiguous share."""
-    mine = np.array_split(np.arange(len(clip_set)), world)[rank]
-    batches = [mine[i : i + batch_size].tolist() for i in range(0, len(mine), batch_size)]
-    yield from _load(_Items(clip_set, inputs, augment=None, truth=False), batches, workers)
+    """All clips in order, not augmented; of several processes each gets every `world`-th batch.
+
+    Whole batches are dealt out, so that a clip is always computed together with the same others and its numbers are
+    the same, bit for bit, however many processes there are.
+    """
+    batches = [list(range(i, min(i + batch_size, len(clip_set)))) for i in range(0, len(clip_set), batch_size)]
+    yield from _load(_Items(clip_set, inputs, augment=None, truth=False), batches[rank::world], workers)

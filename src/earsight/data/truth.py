@@ -18,12 +18,40 @@ def truth_map(boxes: Iterable[Box], size: int, consensus: int = 1) -> F32:
     >>> truth_map([(0.0, 0.0, 0.5, 0.5), (0.25, 0.25, 1.0, 0.5)], 4, consensus=2).tolist()
     [[0.5, 0.5, 0.0, 0.0], [0.5, 1.0, 0.5, 0.5], [0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
     """
-    count = np.zeros((size, size), dtype=np.float32)
-    for box in boxes:
-        x0, y0, x1, y1 = (int(value * size) for value in _inside(box))
-        count[y0:y1, x0:x1] += 1
+    whole: F32 = np.zeros((size, size), dtype=np.float32)
+    rows, columns, weight = truth_part(boxes, size, consensus)
+    whole[rows, columns] = weight
+    return whole
+
+
+def truth_part(boxes: Iterable[Box], size: int, consensus: int = 1) -> tuple[slice, slice, F32]:
+    """The smallest rectangle that holds all of `truth_map`'s weights: its rows, its columns, and the weights in it.
+
+    >>> rows, columns, weight = truth_part([(0.0, 0.0, 0.5, 0.5)], 4)
+    >>> rows, columns, weight.tolist()
+    (slice(0, 2, None), slice(0, 2, None), [[1.0, 1.0], [1.0, 1.0]])
+    """
+    cells = truth_cells(boxes, size)
+    if not cells:
+        return slice(0, 0), slice(0, 0), np.zeros((0, 0), dtype=np.float32)
+    left, top = min(cell[0] for cell in cells), min(cell[1] for cell in cells)
+    right, bottom = max(cell[2] for cell in cells), max(cell[3] for cell in cells)
+    count = np.zeros((bottom - top, right - left), dtype=np.float32)
+    for x0, y0, x1, y1 in cells:
+        count[y0 - top : y1 - top, x0 - left : x1 - left] += 1
     weight: F32 = np.minimum(count / np.float32(consensus), np.float32(1))
-    return weight
+    return slice(top, bottom), slice(left, right), weight
+
+
+def truth_cells(boxes: Iterable[Box], size: int) -> list[tuple[int, int, int, int]]:
+    """Boxes in whole pixels (x0, y0, x1, y1), those that cover nothing left out."""
+    cells = []
+    for box in boxes:
+        x0, y0, x1, y1 = _inside(box)
+        cell = (int(x0 * size), int(y0 * size), int(x1 * size), int(y1 * size))
+        if cell[0] < cell[2] and cell[1] < cell[3]:
+            cells.append(cell)
+    return cells
 
 
 def crop_boxes(

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from earsight.checkpoint import write_atomically
 from earsight.errors import MediaError, UsageError
+from earsight.files import write_atomically
 
 FORMATS = ("mp4", "png", "json")
 """An overlay video, a contact sheet (of a single picture: its overlay), and the timeline."""

@@ -16,7 +16,7 @@ from earsight.config import need
 from earsight.data.loading import eval_picture
 from earsight.device import pick_device
 from earsight.localize.given import picture_of, sound_of
-from earsight.protocols import predict
+from earsight.masking import predict
 from earsight.regions import boxes_of
 from earsight.types import F32, Localization, Maps, Mask
 

@@ -22,8 +22,8 @@ from earsight.localize.hearing import Hearing
 from earsight.localize.localizer import Localizer, spread
 from earsight.localize.sheet import TILES, Thinned, write_sheet
 from earsight.localize.timeline import Moment, Timeline
+from earsight.masking import predict
 from earsight.media.read import MediaInfo, iter_frames, probe
-from earsight.protocols import predict
 from earsight.types import F32, U8
 
 Progress = Callable[[float, float], None]

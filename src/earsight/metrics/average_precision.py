@@ -17,33 +17,100 @@ Undefined (NaN) without positives.
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from earsight.metrics.base import F64, Records, distinct_descending, precision_recall
+import numpy as np
+import numpy.typing as npt
+
+from earsight.metrics.base import F64, Bools, Records, hits, ratio
 from earsight.protocols import Protocol
 
 RANGE = (0.0, 1.0)
 HIGHER_IS_BETTER = {"ap": True}
 
+Positions = npt.NDArray[np.int64]
+
+
+class Ranked(NamedTuple):
+    """Clips with the highest confidence first. One sort serves every curve over them.
+
+    `hit` is bool (..., N): several rows are several ideas of what is found in the right place, such as other gammas.
+    """
+
+    confidence: F64
+    positive: Bools
+    hit: Bools
+
+    def only(self, keep: Bools) -> Ranked:
+        """The clips where `keep`, bool (N,) in ranked order."""
+        return Ranked(self.confidence[keep], self.positive[keep], self.hit[..., keep])
+
 
 def compute(records: Records, protocol: Protocol) -> dict[str, float]:
-    if not records.positives.any():
-        return {"ap": np.nan}
+    return {"ap": float(area(ranked(records, protocol), protocol))}
+
+
+def ranked(records: Records, protocol: Protocol, hit: Bools | None = None) -> Ranked:
+    """The records by confidence; `hit` (..., N) in the order of the records, by default the protocol's hits."""
+    order = ranking(records)
+    hit = hits(records, protocol) if hit is None else hit
+    return Ranked(records.confidence[order], records.positives[order], hit[..., order])
+
+
+def ranking(records: Records) -> Positions:
+    """Positions of the records, highest confidence first. Equal ones come in any order: no curve depends on it."""
+    return np.argsort(-records.confidence)
+
+
+def area(clips: Ranked, protocol: Protocol) -> F64:
+    """Average precision for each row of hits, (...,); NaN without positives."""
+    if not clips.positive.any():
+        return np.full(clips.hit.shape[:-1], np.nan)
     if protocol.average_precision == "official":
-        precision, recall = precision_recall(records, protocol, official_thresholds(records))
-        later = np.maximum.accumulate(precision[::-1])[::-1]
-        return {"ap": float(np.sum(later[:-1] * np.diff(recall)))}
-    precision, recall, _ = curve(records, protocol)
-    return {"ap": float(np.sum(precision * np.diff(recall, prepend=0.0)))}
+        precision, recall, _ = walk(clips, _official(len(clips.confidence)))
+        later = np.maximum.accumulate(precision[..., ::-1], axis=-1)[..., ::-1]
+        return _row_sums(later[..., :-1] * np.diff(recall, axis=-1))
+    precision, recall, _ = walk(clips)
+    return _row_sums(precision * np.diff(recall, prepend=0.0, axis=-1))
+
+
+def walk(clips: Ranked, at: Positions | None = None) -> tuple[F64, F64, F64]:
+    """Precision (..., K), recall (..., K) and threshold (K,), when clips with confidence >= threshold claim a source.
+
+    The thresholds are the confidences at the ranks `at`, by default every distinct one. TP: a positive found in the
+    right place; FP: a negative, or a positive in the wrong place; FN: a positive that makes no claim. A claim in the
+    wrong place is no FN, so recall is 1 at the lowest threshold. 0/0 counts as 1.
+    """
+    tp, last = true_positives(clips, at)
+    missed = clips.positive.sum() - np.cumsum(clips.positive)[last]
+    claims = (last + 1).astype(np.float64)
+    return ratio(tp, claims), ratio(tp, tp + missed), clips.confidence[last]
+
+
+def true_positives(clips: Ranked, at: Positions | None = None) -> tuple[F64, Positions]:
+    """Hits among the claims at each threshold, (..., K), and the rank (K,) of the last clip that makes a claim."""
+    # Equal confidences are accepted together: each threshold looks at the last clip of its group.
+    last = np.flatnonzero(clips.confidence != np.append(clips.confidence[1:], np.nan))
+    if at is not None:
+        last = last[np.searchsorted(last, at)]
+    return np.cumsum(clips.hit, axis=-1, dtype=np.float64)[..., last], last
 
 
 def curve(records: Records, protocol: Protocol) -> tuple[F64, F64, F64]:
     """Precision, recall and threshold at every distinct confidence, highest first."""
-    thresholds = distinct_descending(records)
-    return (*precision_recall(records, protocol, thresholds), thresholds)
+    return walk(ranked(records, protocol))
 
 
 def official_thresholds(records: Records) -> F64:
     """The confidences at which the published code looks, highest first."""
-    step = max(1, len(records) // 200)
-    return np.sort(records.confidence)[:-1][::-step]
+    return records.confidence[ranking(records)[_official(len(records))]]
+
+
+def _official(count: int) -> Positions:
+    """The ranks at which the published code looks: all but the highest, in steps."""
+    return np.arange(1, count, max(1, count // 200))
+
+
+def _row_sums(x: F64) -> F64:
+    """Sum over the last axis. Rows lie side by side first, so that many rows give the digits that one alone gives."""
+    return np.asarray(np.ascontiguousarray(x).sum(axis=-1))

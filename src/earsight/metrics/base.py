@@ -7,7 +7,8 @@ A file in metrics/ defines RANGE (lowest and highest value), HIGHER_IS_BETTER (o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 F64 = npt.NDArray[np.float64]
 Strings = npt.NDArray[np.str_]
 Bools = npt.NDArray[np.bool_]
+SIZES = tuple(round(0.1 * i, 1) for i in range(1, 10))
+"""Shares of the picture at which predictions of a fixed size are measured."""
+
+
+def _not_given() -> F64:
+    return np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,10 @@ class Records:
         area: sum of the ground-truth map at the protocol's size.
         confidence: how sure the model is that the source is visible; never NaN.
         ciou: overlap with the ground truth; NaN for negatives, which have none.
+        support: pixels with any ground truth; the area unless weights below 1 make it more.
+        predicted: pixels that the protocol keeps of the map; NaN when that was not measured.
+        by_size: (N, 9), cIoU of the highest 10%, 20%, ... 90% of the pixels, NaN for negatives; (N, 0) when that was
+            not measured.
     """
 
     id: Strings
@@ -44,14 +55,27 @@ class Records:
     area: F64
     confidence: F64
     ciou: F64
+    support: F64 = field(default_factory=_not_given)
+    predicted: F64 = field(default_factory=_not_given)
+    by_size: F64 = field(default_factory=_not_given)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            kind = np.str_ if field.name in ("id", "kind", "label") else np.float64
-            object.__setattr__(self, field.name, np.asarray(getattr(self, field.name), dtype=kind))
-        lengths = {field.name: getattr(self, field.name).shape for field in fields(self)}
+        for column in fields(self):
+            kind = np.str_ if column.name in ("id", "kind", "label") else np.float64
+            object.__setattr__(self, column.name, np.asarray(getattr(self, column.name), dtype=kind))
+        without = {
+            "support": self.area,
+            "predicted": np.full(len(self.id), np.nan),
+            "by_size": np.zeros((len(self.id), 0)),
+        }
+        for name, value in without.items():
+            if getattr(self, name).shape == (0,):
+                object.__setattr__(self, name, value)
+        lengths = {column.name: len(getattr(self, column.name)) for column in fields(self)}
         if len(set(lengths.values())) > 1 or self.id.ndim != 1:
             raise ValueError(f"Expected columns of one length, but got {lengths}.")
+        if self.by_size.ndim != 2 or self.by_size.shape[1] not in (0, len(SIZES)):
+            raise ValueError(f"Expected by_size (N, {len(SIZES)}) or (N, 0), but got {self.by_size.shape}.")
         names, counts = np.unique(self.id, return_counts=True)
         if len(names) < len(self.id):
             raise DataError(
@@ -66,28 +90,40 @@ class Records:
             )
 
     @classmethod
-    def of(cls, rows: Sequence[Row], area: F64, confidence: F64, ciou: F64) -> Records:
-        """Records of these rows; the cIoU of negatives becomes NaN."""
-        positive = np.array([row.positive for row in rows], dtype=bool)
+    def of(cls, rows: Sequence[Row], **columns: F64) -> Records:
+        """Records of these rows with the other columns by name; the cIoU of negatives becomes NaN."""
+        negative = np.array([not row.positive for row in rows], dtype=bool)
+        for name in ("ciou", "by_size"):
+            if name in columns:
+                columns[name] = columns[name].copy()
+                columns[name][negative] = np.nan
         id, kind, label = (np.array([getattr(row, name) for row in rows], np.str_) for name in ("id", "kind", "label"))
-        return cls(id, kind, label, area, confidence, np.where(positive, ciou, np.nan))
+        return cls(id, kind, label, **columns)
 
     @classmethod
     def concat(cls, parts: Sequence[Records]) -> Records:
         """The parts one after another, as several processes or batches made them."""
-        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+        return cls(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(cls)))
 
     def __len__(self) -> int:
         return len(self.id)
 
-    @property
+    @cached_property
     def positives(self) -> Bools:
         positives: Bools = self.kind == POSITIVE
         return positives
 
     def where(self, keep: npt.NDArray[Any]) -> Records:
         """The records that a mask or an index selects."""
-        return Records(*(getattr(self, field.name)[keep] for field in fields(self)))
+        return Records(*(getattr(self, column.name)[keep] for column in fields(self)))
+
+    def drawn(self, index: npt.NDArray[np.int64]) -> Records:
+        """The records at these positions, which may repeat, as a bootstrap draws them. Not checked again."""
+        new = object.__new__(Records)
+        for column in fields(self):
+            object.__setattr__(new, column.name, getattr(self, column.name)[index])
+        new.__dict__["positives"] = self.positives[index]  # comparing words thousands of times would be slow
+        return new
 
     def sorted_by_id(self) -> Records:
         return self.where(np.argsort(self.id, kind="stable"))
@@ -96,16 +132,20 @@ class Records:
         """As a pyarrow Table."""
         import pyarrow
 
-        return pyarrow.table({field.name: getattr(self, field.name).tolist() for field in fields(self)})
+        return pyarrow.table({column.name: getattr(self, column.name).tolist() for column in fields(self)})
 
     @classmethod
     def from_table(cls, table: Any) -> Records:
-        """From a pyarrow Table with these columns; others are ignored."""
-        names = [field.name for field in fields(cls)]
-        missing = [name for name in names if name not in table.column_names]
+        """From a pyarrow Table with these columns; others are ignored, and those with a default may be missing."""
+        needed = [column.name for column in fields(cls) if column.default_factory is MISSING]
+        missing = [name for name in needed if name not in table.column_names]
         if missing:
-            raise DataError(f"Expected records with {', '.join(names)}, but got no {', '.join(missing)}.")
-        return cls(*(np.array(table[name].to_pylist()) for name in names))
+            raise DataError(f"Expected records with {', '.join(needed)}, but got no {', '.join(missing)}.")
+        names = [column.name for column in fields(cls) if column.name in table.column_names]
+        columns = {name: np.array(table[name].to_pylist()) for name in names}
+        if "by_size" in columns:
+            columns["by_size"] = columns["by_size"].astype(np.float64).reshape(table.num_rows, -1)
+        return cls(**columns)
 
     def write(self, path: Path) -> None:
         """As a Parquet file."""
@@ -121,34 +161,17 @@ class Records:
         return cls.from_table(pyarrow.parquet.read_table(path))
 
 
+def reached(ciou: F64, protocol: Protocol, gamma: float | None = None) -> Bools:
+    """Where a cIoU is a hit: >= gamma, or > gamma where the protocol is strict. NaN, a negative's, is none."""
+    gamma = protocol.gamma if gamma is None else gamma
+    return np.asarray(ciou > gamma if protocol.strict_hits else ciou >= gamma)
+
+
 def hits(records: Records, protocol: Protocol) -> Bools:
-    """Which clips are positives found in the right place: cIoU >= gamma (> where the protocol is strict)."""
-    found = records.ciou > protocol.gamma if protocol.strict_hits else records.ciou >= protocol.gamma
-    return records.positives & found
-
-
-def precision_recall(records: Records, protocol: Protocol, thresholds: F64) -> tuple[F64, F64]:
-    """Precision and recall when every clip with confidence >= threshold claims a visible source.
-
-    TP: a positive found in the right place; FP: a negative, or a positive in the wrong place; FN: a positive that makes
-    no claim. A claim in the wrong place is no FN, so recall is 1 at the lowest threshold. 0/0 counts as 1.
-    """
-
-    def claims(of: Bools) -> F64:
-        ordered = np.sort(records.confidence[of])
-        return (len(ordered) - np.searchsorted(ordered, thresholds, side="left")).astype(np.float64)
-
-    tp = claims(hits(records, protocol))
-    everything = claims(np.ones(len(records), dtype=bool))
-    missed = records.positives.sum() - claims(records.positives)
-    return ratio(tp, everything), ratio(tp, tp + missed)
+    """Which clips are positives found in the right place."""
+    return records.positives & reached(records.ciou, protocol)
 
 
 def ratio(over: F64, under: F64) -> F64:
     """over / under, and 1 where both are 0."""
     return np.where(under > 0, over / np.maximum(under, 1), 1.0)
-
-
-def distinct_descending(records: Records) -> F64:
-    """Every distinct confidence, highest first: equal confidences make one step of a curve, not several."""
-    return np.unique(records.confidence)[::-1]

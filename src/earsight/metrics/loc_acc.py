@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from earsight.metrics.base import F64, Records, hits
+from earsight.metrics.base import F64, Records, hits, reached
 from earsight.protocols import Protocol
 
 RANGE = (0.0, 1.0)
@@ -66,5 +66,4 @@ def ceiling(area: F64, protocol: Protocol, support: F64 | None = None) -> float:
     """
     if len(area) == 0:
         return float("nan")
-    best = best_ciou(area, protocol, support)
-    return float(np.mean(best > protocol.gamma if protocol.strict_hits else best >= protocol.gamma))
+    return float(np.mean(reached(best_ciou(area, protocol, support), protocol)))

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from earsight.metrics.base import F64, Records, distinct_descending, hits, precision_recall
+from earsight.metrics.average_precision import Ranked, ranked, walk
+from earsight.metrics.base import F64, Records, hits
 from earsight.protocols import Protocol
 
 RANGE = (0.0, 1.0)
@@ -40,11 +41,16 @@ def best(records: Records, protocol: Protocol) -> tuple[float, float]:
 
 def curve(records: Records, protocol: Protocol) -> tuple[F64, F64]:
     """F1 and threshold at every confidence the protocol looks at, highest first."""
+    return f1_of(ranked(records, protocol), protocol)
+
+
+def f1_of(clips: Ranked, protocol: Protocol) -> tuple[F64, F64]:
+    """F1 (..., K) and threshold (K,) of ranked clips, highest threshold first."""
+    count = len(clips.confidence)
+    at = None
     if protocol.f1 == "official":
-        thresholds = np.sort(records.confidence)[:: max(1, len(records) // 10)][::-1]
-    else:
-        thresholds = distinct_descending(records)
-    precision, recall = precision_recall(records, protocol, thresholds)
+        at = np.arange(count - 1, -1, -max(1, count // 10))[::-1]
+    precision, recall, thresholds = walk(clips, at)
     both = precision + recall
     return np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0), thresholds
 

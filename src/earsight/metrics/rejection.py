@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from earsight.metrics.base import Records
+from earsight.metrics.base import F64, Records
 from earsight.protocols import Protocol
 
 RANGE = (0.0, 1.0)
@@ -24,15 +24,18 @@ HIGHER_IS_BETTER = {"auroc": True, "false_alarm_at_90": False}
 
 
 def compute(records: Records, protocol: Protocol) -> dict[str, float]:
-    positive = np.sort(records.confidence[records.positives])
-    negative = np.sort(records.confidence[~records.positives])
+    auroc, false_alarm = separation(records.confidence[records.positives], records.confidence[~records.positives])
+    return {"auroc": auroc, "false_alarm_at_90": false_alarm}
+
+
+def separation(positive: F64, negative: F64) -> tuple[float, float]:
+    """AUROC and false alarms at 90% recall of these confidences; NaN when either side is empty."""
     if len(positive) == 0 or len(negative) == 0:
-        return {"auroc": np.nan, "false_alarm_at_90": np.nan}
+        return float("nan"), float("nan")
+    positive, negative = np.sort(positive), np.sort(negative)
     below = np.searchsorted(negative, positive, side="left").sum()
     equal = np.searchsorted(negative, positive, side="right").sum() - below
     accepted = -(-9 * len(positive) // 10)  # whole numbers: 0.9 * n rounds up too far for some n
     threshold = positive[len(positive) - accepted]
-    return {
-        "auroc": float((below + 0.5 * equal) / (len(positive) * len(negative))),
-        "false_alarm_at_90": float(np.mean(negative >= threshold)),
-    }
+    auroc = (below + 0.5 * equal) / (len(positive) * len(negative))
+    return float(auroc), float(np.mean(negative >= threshold))

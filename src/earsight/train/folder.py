@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from earsight import registry
-from earsight.checkpoint import WEIGHTS, write_atomically
+from earsight.checkpoint import WEIGHTS
 from earsight.errors import CheckpointError, UsageError
+from earsight.files import write_text
 from earsight.train.job import Job
 from earsight.train.log import BOARD, LOG
 from earsight.train.state import STATE
@@ -52,11 +53,7 @@ def prepare_folder(job: Job, out: Path, *, resume: bool, force: bool) -> None:
             events.unlink()
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(job.to_json(), indent=2) + "\n"
-    write_atomically(path, lambda beside: write_text(beside, text))
-
-
-def write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    write_text(path, text)
 
 
 def load_job(out: Path) -> Job:

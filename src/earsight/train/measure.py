@@ -12,14 +12,16 @@ import torch
 from torch import Tensor
 
 from earsight import distributed, protocols
-from earsight.checkpoint import WEIGHTS, save_weights, write_atomically
+from earsight.calibration import calibrate, universal_level
+from earsight.checkpoint import WEIGHTS, save_weights
 from earsight.data.clips import ClipSet
 from earsight.data.loading import eval_batches
 from earsight.errors import DataError
-from earsight.evaluate import Evaluation, calibrate, evaluate
+from earsight.evaluate import Evaluation, evaluate
+from earsight.files import write_atomically, write_text
 from earsight.methods.base import Method
 from earsight.models.weights import read_pickle
-from earsight.train.folder import BEST, FAILURES, write_text
+from earsight.train.folder import BEST, FAILURES
 from earsight.train.job import Job
 from earsight.train.log import Bar, RunLog
 from earsight.train.state import Position
@@ -86,6 +88,8 @@ def finish(
                 bar.line(f"no calibration: {val.name} has no negatives, so no confidence can be called too low")
             else:
                 meta["calibration"] = calibrate(result.records, job.false_alarm).__dict__ | {"set": val.name}
+                if result.protocol.confidence == "max":
+                    meta["universal_level"] = universal_level(result.records)
         meta["training"] = {
             "job": job.to_json(),
             "list_hash": clips.list_hash(),
@@ -96,7 +100,7 @@ def finish(
         }
         if position.failures:
             lines = "".join(json.dumps({"id": k, "reason": v}) + "\n" for k, v in sorted(position.failures.items()))
-            write_atomically(out / FAILURES, lambda beside: write_text(beside, lines))
+            write_text(out / FAILURES, lines)
             bar.line(f"{len(position.failures)} clips could not be read; see {out / FAILURES}")
         save_weights(out / WEIGHTS, model, job.method, job.config, meta)
         bar.line(f"weights: {out / WEIGHTS}")

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from earsight.checkpoint import write_atomically
 from earsight.errors import CheckpointError
+from earsight.files import write_atomically
 from earsight.models.weights import read_pickle
 
 STATE = "state.pt"

@@ -1,0 +1,124 @@
+"""Settings of the commands that measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from earsight.cli.words import Device, Many, Switch, word
+
+
+@dataclass(frozen=True, kw_only=True)
+class Eval:
+    """Measure weights on sets: one table with controls, centre prior, floor and ceiling."""
+
+    weights: Annotated[Many, word("WEIGHTS")]
+    """Weights files or folders of runs."""
+    on: Annotated[tuple[str, ...], word("SET", default=None)]
+    """Test sets, NAME or NAME:SPLIT (earsight list sets)."""
+    data: Annotated[Path | None, word("DIR")] = None
+    """Folder of the data, for sets that need one."""
+    protocol: Annotated[tuple[str, ...], word("NAME")] = ()
+    """Evaluation protocols (earsight list protocols); by default the one the weights were made with."""
+    level: Annotated[float | None, word("SCORE")] = None
+    """Pixel threshold of the protocol `universal`; by default the one stored with the weights."""
+    audio: Literal["all", "real", "shuffled", "silent"] = "all"
+    """Which sound is heard: a model that listens does worse with another clip's sound, or with none."""
+    batch_size: int = 64
+    """Clips at a time; changes the speed and nothing else."""
+    device: Device = "auto"
+    """Where to compute."""
+    workers: int = 0
+    """Processes that read clips; 0 reads in this one."""
+    limit: Annotated[int, word("N")] = 0
+    """Use at most this many clips of each set."""
+    max_failed: float = 0.05
+    """Share of a set's clips that may be missing or unreadable; they are counted and named, never replaced."""
+    save_maps: Annotated[Path | None, word("FILE")] = None
+    """Write the maps to this .npz file too, for earsight score or for other programs."""
+    out: Annotated[Path | None, word("DIR", "-o")] = None
+    """Write the report card here: a web page, numbers, records, table, plots."""
+    force: Switch = False
+    """Replace a report that is there."""
+    json: Switch = False
+    """Print JSON instead of the table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """Measure maps of any program on a set, without its pictures and sounds: the same report card as eval."""
+
+    maps: Annotated[Path, tyro.conf.Positional, word("MAPS", default=None)]
+    """An .npz or Parquet file, or a folder of ID.npy files; any resolution, one map a clip. The word center-prior for
+    what pointing at the middle of every picture scores."""
+    on: Annotated[str, word("SET", default=None)]
+    """Test set, NAME or NAME:SPLIT (earsight list sets)."""
+    data: Annotated[Path | None, word("DIR")] = None
+    """Folder with the set's lists, for sets that need them."""
+    protocol: Annotated[tuple[str, ...], word("NAME", default=None)] = ("exact", "official", "paper")
+    """Evaluation protocols (earsight list protocols)."""
+    level: Annotated[float | None, word("SCORE")] = None
+    """Pixel threshold of the protocol `universal`."""
+    bounds: Annotated[tuple[float, float] | None, word("LOW HIGH")] = None
+    """Lowest and highest value that a map can have in theory, for example -1 1 for cosines; else as the file says."""
+    shuffled: Annotated[Path | None, word("MAPS")] = None
+    """Maps of the same pictures with other clips' sounds: tells how much the model listens."""
+    silent: Annotated[Path | None, word("MAPS")] = None
+    """Maps of the same pictures with silence."""
+    trained_on: Annotated[str, word("SET")] = ""
+    """Training list of the model, to look for test clips in it."""
+    allow_missing: Switch = False
+    """Go on when maps are missing: they are counted and named, and the numbers are of the rest."""
+    ignore_extra: Switch = False
+    """Go on when there are maps of clips that the set does not have: they are counted and named."""
+    name: Annotated[str, word("NAME")] = ""
+    """What to call the model in tables; by default the file's name."""
+    out: Annotated[Path | None, word("DIR", "-o")] = None
+    """Write the report card here: a web page, numbers, records, table, plots."""
+    force: Switch = False
+    """Replace a report that is there."""
+    json: Switch = False
+    """Print JSON instead of the table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare:
+    """Put reports into one table beside the published numbers, and say which differences could be chance."""
+
+    reports: Annotated[Many, word("REPORT")] = ()
+    """Report folders that eval or score wrote."""
+    table: Annotated[str, word("NAME")] = ""
+    """Published table to stand beside (earsight list tables); by default what fits the sets. "none" for none."""
+    format: Literal["text", "markdown", "csv", "latex"] = "text"
+    """How the table is printed."""
+    metrics: Annotated[tuple[str, ...], word("NAME", default=None)] = ("ap", "max_f1", "loc_acc")
+    """Which numbers (earsight list metrics)."""
+    draws: int = 2000
+    """Bootstrap draws behind each p value."""
+    seed: int = 0
+    """Seed of the draws."""
+    out: Annotated[Path | None, word("FILE", "-o")] = None
+    """Write the table to this file too."""
+    force: Switch = False
+    """Replace a file that is there."""
+    json: Switch = False
+    """Print JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curves:
+    """Draw how runs do epoch by epoch, with and without early stopping, in one plot."""
+
+    runs: Annotated[Many, word("RUN")]
+    """Folders of runs."""
+    metrics: Annotated[tuple[str, ...], word("NAME", default=None)] = ("loc_acc", "ap")
+    """What to draw, one panel each."""
+    out: Annotated[Path, word("FILE", "-o", default=None)] = Path("curves.png")
+    """The PNG file to write."""
+    force: Switch = False
+    """Replace a file that is there."""
+    json: Switch = False
+    """Print JSON instead of the table."""

@@ -1,0 +1,149 @@
+"""From maps to masks and confidences, as a protocol says. Each map is treated alone, whatever else is in the batch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from earsight import ranks
+from earsight.errors import DataError, UsageError
+from earsight.protocols import Protocol
+from earsight.types import F32, Maps
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a protocol makes of B maps.
+
+    Args:
+        score: float32 (B, H, W), (map - low) / (high - low), not clipped; the raw map when it has no bounds.
+        mask: bool (B, H, W), the pixels that the protocol keeps.
+        confidence: float32 (B,), the same whatever size was asked for.
+    """
+
+    score: Tensor
+    mask: Tensor
+    confidence: Tensor
+
+
+def predict(maps: Maps, protocol: Protocol, size: tuple[int, int] | None = None) -> Prediction:
+    """Turn maps into scores, masks and confidences at `size` (H, W), by default the protocol's own.
+
+    The confidence always comes from the protocol's own size, so that a threshold calibrated there holds for pictures of
+    any size. The policy `adaptive` needs a ground truth, which only `scoring.score` has.
+
+    >>> maps = Maps(*[torch.tensor([[[0.0, 1.0], [2.0, 3.0]]])] * 2, bounds=(0.0, 4.0))
+    >>> out = predict(maps, Protocol("tiny", size=2))
+    >>> out.mask.tolist(), out.confidence.tolist()
+    ([[[False, False], [True, True]]], [0.75])
+    """
+    dense = maps.dense.detach().float()
+    low, high = dense.flatten(1).aminmax(dim=1)
+    need_finite((low.cpu().numpy(), high.cpu().numpy()))
+    square = (protocol.size, protocol.size)
+    score = scaled(resized(dense, size or square, protocol), maps.bounds)
+    flat = score.flatten(1)
+    if flat.device.type == "cpu":
+        mask = torch.from_numpy(flat.numpy() >= levels(ranks.Ranked(flat.numpy()), protocol)[:, None])
+    else:
+        mask = _mask(flat, protocol)
+    measured = score if tuple(score.shape[1:]) == square else None
+    return Prediction(score, mask.view_as(score), _confidence(maps, dense, measured, protocol))
+
+
+def need_finite(span: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> None:
+    """Refuse maps with NaN or infinity, given the lowest and the highest value of each, (B,) and (B,)."""
+    bad = np.flatnonzero(~(np.isfinite(span[0]) & np.isfinite(span[1])))
+    if len(bad):
+        raise DataError(
+            f"Expected finite maps, but got NaN or infinity in {len(bad)} of {len(span[0])} maps (first at {bad[0]}). "
+            "Check the weights: training may have diverged."
+        )
+
+
+def resized(dense: Tensor, size: tuple[int, int], protocol: Protocol) -> Tensor:
+    """Maps (B, h, w) at `size` by the protocol's interpolation."""
+    if tuple(dense.shape[1:]) == tuple(size):
+        return dense
+    four = dense.unsqueeze(1)
+    return F.interpolate(four, size=size, mode=protocol.upsample, align_corners=protocol.align_corners).squeeze(1)
+
+
+def scaled(x: Tensor, bounds: tuple[float, float] | None) -> Tensor:
+    """Values as shares of their bounds."""
+    return x if bounds is None else (x - bounds[0]) / (bounds[1] - bounds[0])
+
+
+def levels(ranked: ranks.Ranked, protocol: Protocol, support: Counts | None = None) -> F32:
+    """For each map, the lowest score that the protocol keeps, (B,): its mask is score >= level, its comparison or not.
+
+    `support` counts the pixels of each ground truth, which `adaptive` needs.
+    """
+    n = ranked.flat.shape[1]
+    if protocol.threshold == "top_half":
+        at = ranked.statistic(int(n * protocol.level))
+    elif protocol.threshold == "adaptive":
+        if support is None:
+            raise UsageError(
+                "Expected a ground truth for the policy adaptive, but there is none here. Use another protocol."
+            )
+        at = ranked.statistics(n - np.where(support > 0, support, n // 2))
+    else:
+        if math.isnan(protocol.level):
+            raise UsageError(
+                f"Expected a level for the protocol {protocol.name}, but got none. Estimate it on validation negatives."
+            )
+        at = np.full(len(ranked.flat), protocol.level, np.float32)
+    if protocol.scaling == "minmax":
+        return ranks.lowest_kept(at, *ranked.span, protocol.strict, stretched=protocol.threshold in _OF_SCORES)
+    return np.nextafter(at, np.float32(np.inf)) if protocol.strict else at
+
+
+_OF_SCORES = ("absolute", "universal")
+"""Policies whose level is a score; the others' is a value of the map itself."""
+
+
+def _mask(flat: Tensor, protocol: Protocol) -> Tensor:
+    """The same as `levels` say, written down as defined; for maps that lie on a GPU."""
+    if protocol.threshold == "adaptive" or math.isnan(protocol.level):
+        levels(ranks.Ranked(np.zeros((1, 1), np.float32)), protocol)  # tells what is wrong
+    if protocol.scaling == "minmax":
+        low, high = flat.aminmax(dim=1, keepdim=True)
+        flat = torch.where(high > low, (flat - low) / (high - low), flat)
+    if protocol.threshold == "top_half":
+        at = flat.kthvalue(int(flat.shape[1] * protocol.level) + 1, dim=1, keepdim=True).values
+    else:
+        at = torch.full_like(flat[:, :1], protocol.level)
+    return flat > at if protocol.strict else flat >= at
+
+
+def native_confidence(maps: Maps) -> Tensor:
+    """The method's own confidence; refused where it has none."""
+    if maps.confidence is None:
+        raise UsageError(
+            "Expected a method with a confidence of its own, but got maps without one. "
+            "Use a protocol with confidence 'max' or 'top_quarter_mean'."
+        )
+    return maps.confidence.float()
+
+
+def _confidence(maps: Maps, dense: Tensor, score: Tensor | None, protocol: Protocol) -> Tensor:
+    if protocol.confidence == "native":
+        return native_confidence(maps)
+    if protocol.confidence == "max":
+        return scaled(dense.flatten(1).amax(1), maps.bounds)
+    if score is None:
+        score = scaled(resized(dense, (protocol.size, protocol.size), protocol), maps.bounds)
+    flat = score.flatten(1)
+    if flat.device.type == "cpu":
+        return torch.from_numpy(ranks.Ranked(flat.numpy()).top_mean(max(flat.shape[1] // 4, 1)))
+    return flat.topk(max(flat.shape[1] // 4, 1), dim=1, sorted=False).values.mean(1, dtype=torch.float64).float()
