@@ -55,6 +55,14 @@ def test_without_flags_the_methods_own_settings_hold(trained: Trained, tmp_path:
     assert "next: earsight eval" in got.err
 
 
+@pytest.mark.parametrize(("on", "tested"), [("toybox:val", "toybox"), ("vggsound:10k", "vggss"), ("vggss", "vggss")])
+def test_the_next_command_names_a_set_that_can_be_tested_on(
+    on: str, tested: str, trained: Trained, capsys: Captured
+) -> None:
+    assert main(["train", "slavc", "--on", on, "-o", "r"]) == 0
+    assert f"--on {tested}\n" in capsys.readouterr().err
+
+
 def test_every_flag_reaches_the_job(trained: Trained) -> None:
     args = "slavc --on toybox:train --data d -o r --val toybox:test --limit 9 --protocol paper --false-alarm 0.2"
     more = "--device cpu --force --method.visual-dropout 0.5 --method.encoders.kind small --method.no-targets"
@@ -102,6 +110,7 @@ def test_a_recipes_validation_set_stays_behind_on_another_training_set(
         ("--on toybox:val", ""),
         ("--on toybox --val none", ""),
         ("--on toybox --val toybox:test", "toybox:test"),
+        ("--on vggsound", ""),
     ],
 )
 def test_validation_is_the_sets_own_split_unless_given(flags: str, val: str, trained: Trained) -> None:

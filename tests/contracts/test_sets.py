@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -38,7 +39,62 @@ def photos_and_sounds(folder: Path) -> Path:
     return folder
 
 
-MAKERS: dict[str, Callable[[Path], Path | None]] = {"toybox": nothing, "folder": photos_and_sounds}
+def recordings(folder: Path, *names: str) -> None:
+    """Pictures and sounds in the layout of the published sets."""
+    random = np.random.default_rng(0)
+    (folder / "frames").mkdir()
+    (folder / "audio").mkdir()
+    for name in names:
+        write_png(folder / "frames" / f"{name}.png", random.integers(0, 256, (3, 40, 50), dtype=np.uint8))
+        write_wav(folder / "audio" / f"{name}.wav", random.uniform(-0.5, 0.5, 2 * RATE).astype(np.float32), RATE)
+
+
+def vggss(folder: Path) -> Path:
+    """Three clips and three negatives: one class on either side of heard and unheard."""
+    a, b, c, other = "aaaaaaaaaaa_000001", "bbbbbbbbbbb_000002", "ccccccccccc_000003", "aaaaaaaaaaa_000030"
+    recordings(folder, a, b, c, other)
+    boxes = [{"file": id, "class": "dog" if id != c else "cat", "bbox": [[0.25, 0.25, 0.5, 0.75]]} for id in (a, b, c)]
+    (folder / "vggss.json").write_text(json.dumps(boxes))
+    (folder / "vggss_test.csv").write_text(f"{a}\r\n{b}\r\n{c}\r\n")
+    (folder / "vggss_heard_test.csv").write_text(f"{a}\n{b}")
+    (folder / "vggss_unheard_test.csv").write_text(c)
+    pairs = [(other, other), (a, b), (c, a)]
+    lines = "".join(f"{video},{audio},non-sounding\r\n" for video, audio in pairs)
+    (folder / "vggss_test_plus_silent.csv").write_text("video,audio,label\r\n" + lines)
+    return folder
+
+
+def vggsound(folder: Path) -> Path:
+    ids = ("aaaaaaaaaaa_000001", "bbbbbbbbbbb_000002", "-c_cccccccc_000003")
+    recordings(folder, *ids)
+    (folder / "metadata").mkdir()
+    for name in ("vggss_144k.txt", "vggss_10k.txt", "vggss_heard.txt"):
+        (folder / "metadata" / name).write_text("\n".join(ids))
+    lines = (f"{id[:-7]},{int(id[-6:])},dog,train\n" for id in ids)
+    (folder / "vggsound.csv").write_text("".join(lines) + "ddddddddddd,4,cat,test\n")
+    return folder
+
+
+def flickr_soundnet(folder: Path) -> Path:
+    ids = ("101", "102", "103")
+    recordings(folder, *ids)
+    (folder / "Annotations").mkdir()
+    for id in ids:
+        box = "<bbox><who>1</who><xmin>64</xmin><ymin>0</ymin><xmax>192</xmax><ymax>128</ymax></bbox>"
+        (folder / "Annotations" / f"{id}.xml").write_text(f"<a><object>{box}</object></a>")
+    for name in ("flickr_10k.txt", "flickr_144k.txt", "flickr_sup_train.txt", "flickr_test.csv"):
+        (folder / name).write_text("".join(f"{id},0\r\n" if name.endswith("csv") else f"{id}\n" for id in ids))
+    (folder / "flickr_test_plus_silent.csv").write_text("video,audio,label\n101,102,non-sounding\n")
+    return folder
+
+
+MAKERS: dict[str, Callable[[Path], Path | None]] = {
+    "toybox": nothing,
+    "folder": photos_and_sounds,
+    "vggss": vggss,
+    "vggsound": vggsound,
+    "flickr_soundnet": flickr_soundnet,
+}
 
 
 @pytest.fixture(params=SETS)
@@ -50,8 +106,16 @@ def named(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path | N
 
 
 @pytest.fixture
-def opened(named: tuple[str, Path | None]) -> ClipSet:
-    return open_set(*named)
+def named_split(named: tuple[str, Path | None]) -> tuple[str, Path | None]:
+    """The split that is tested on, or trained on where the set has nothing to test on, and its folder."""
+    name, data = named
+    defaults = registry.load("set", name).DEFAULTS
+    return f"{name}:{defaults['test'] or defaults['train']}", data
+
+
+@pytest.fixture
+def opened(named_split: tuple[str, Path | None]) -> ClipSet:
+    return open_set(*named_split)
 
 
 def some(clips: ClipSet) -> list[int]:
@@ -67,7 +131,9 @@ def test_a_set_file_names_its_splits_and_which_one_each_role_takes(named: tuple[
     module = registry.load("set", named[0])
     assert module.SPLITS
     assert set(module.DEFAULTS) == {"train", "val", "test"}
-    assert set(module.DEFAULTS.values()) <= set(module.SPLITS)
+    # Published sets have no validation split, and some only train or only test: such a role has the split "".
+    assert set(module.DEFAULTS.values()) <= {*module.SPLITS, ""}
+    assert any(module.DEFAULTS.values())
     assert list(inspect.signature(module.open).parameters) == ["split", "data"]
 
 
@@ -91,7 +157,27 @@ def test_every_split_opens_and_its_rows_are_sound(named: tuple[str, Path | None]
 def test_positives_that_are_measured_have_ground_truth(named: tuple[str, Path | None]) -> None:
     name, data = named
     for role in ("val", "test"):
-        assert all(row.boxes for row in open_set(name, data, role=role).rows if row.positive)
+        if registry.load("set", name).DEFAULTS[role]:
+            assert all(row.boxes for row in open_set(name, data, role=role).rows if row.positive)
+
+
+def test_a_role_without_a_split_is_told(named: tuple[str, Path | None]) -> None:
+    name, data = named
+    for role, split in registry.load("set", name).DEFAULTS.items():
+        if not split:
+            with pytest.raises(UsageError, match=rf"Expected a split of {name} for \w+, but it has none\. Name one \("):
+                open_set(name, data, role=role)
+
+
+def test_a_published_set_lists_its_ids_without_media(named: tuple[str, Path | None]) -> None:
+    name, data = named
+    module = registry.load("set", name)
+    if not hasattr(module, "ids"):
+        pytest.skip(f"{name} is not published as lists of ids")
+    for split in module.SPLITS:
+        assert module.ids(split, data) == [row.id for row in open_set(f"{name}:{split}", data).rows]
+    assert all(module.video_of(module.video_of(id)) == module.video_of(id) for id in module.ids(split, data))
+    assert all(registry.load("set", spec.partition(":")[0]) for spec in module.TESTS)
 
 
 def test_a_clip_is_what_was_asked_for(opened: ClipSet) -> None:
@@ -104,8 +190,8 @@ def test_a_clip_is_what_was_asked_for(opened: ClipSet) -> None:
         assert 0 <= clip.time <= SECONDS
 
 
-def test_reading_and_opening_again_give_the_same(named: tuple[str, Path | None], opened: ClipSet) -> None:
-    again = open_set(*named)
+def test_reading_and_opening_again_give_the_same(named_split: tuple[str, Path | None], opened: ClipSet) -> None:
+    again = open_set(*named_split)
     assert again.list_hash() == opened.list_hash()
     for i in some(opened):
         clip = opened.read(i, RATE, SECONDS)
@@ -118,8 +204,8 @@ def test_a_set_crosses_process_borders_also_after_reading(opened: ClipSet) -> No
     assert equal(pickle.loads(pickle.dumps(opened)).read(0, RATE, SECONDS), clip)
 
 
-def test_a_set_can_be_limited_and_its_sounds_exchanged(named: tuple[str, Path | None]) -> None:
-    few = open_set(*named, limit=2)
+def test_a_set_can_be_limited_and_its_sounds_exchanged(named_split: tuple[str, Path | None]) -> None:
+    few = open_set(*named_split, limit=2)
     assert len(few) == 2
     own, other = (with_audio(few, audio).read(0, RATE, SECONDS) for audio in ("real", "shuffled"))  # type: ignore[arg-type]
     assert np.array_equal(own.frame, other.frame)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -54,6 +57,23 @@ def test_a_limit_spreads_over_the_set() -> None:
 def test_a_set_that_cannot_be_opened_says_why(spec: str, limit: int, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         open_set(spec, limit=limit)
+
+
+@pytest.mark.parametrize(("role", "word"), [("train", "training"), ("val", "validation"), ("test", "testing")])
+def test_a_role_that_a_set_has_no_split_for_is_told(
+    role: str, word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = "SPLITS, DEFAULTS = ('a', 'b'), {'val': ''}\ndef open(split, data): ...\n"
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab" / f"bare_{role}.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"lab.bare_{role}"
+    message = (
+        rf"Expected a split of {name} for {word}, but it has none\. Name one \({name}:a, {name}:b\), or another set"
+    )
+    monkeypatch.delitem(sys.modules, "lab", raising=False)
+    with pytest.raises(UsageError, match=message):
+        open_set(name, role=role)
 
 
 def test_a_role_picks_the_default_split() -> None:

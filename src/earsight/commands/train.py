@@ -143,7 +143,7 @@ def run(
     from earsight.train.loop import train
 
     weights = train(job, out, device=device, resume=resume, force=force)
-    note(f"next: earsight eval {weights} --on {job.on.partition(':')[0]}" + (f" --data {job.data}" if job.data else ""))
+    note(f"next: earsight eval {weights} --on {_tested_on(job.on)}" + (f" --data {job.data}" if job.data else ""))
     say(str(weights))
     return 0
 
@@ -164,6 +164,14 @@ def refuse_changes(begun: Job, now: Job, run: Path) -> None:
 def _flag(name: str) -> str:
     """The flag of a job's setting: config.dim -> --method.dim."""
     return "--" + name.replace("config.", "method.", 1).replace("_", "-")
+
+
+def _tested_on(on: str) -> str:
+    """The set that a model trained on `on` is tested on: the same, or where that has no test split, its first test."""
+    name = on.partition(":")[0]
+    module = registry.load("set", name)
+    tests: Sequence[str] = getattr(module, "TESTS", ())
+    return name if module.DEFAULTS.get("test") or not tests else tests[0].partition(":")[0]
 
 
 def _need_method(given: Given, method: str, source: str) -> None:

@@ -15,6 +15,8 @@ from earsight import registry
 from earsight.errors import UsageError
 from earsight.types import F32, Clip, Row
 
+_ROLES = {"train": "training", "val": "validation", "test": "testing"}
+
 
 class ClipSet(ABC):
     """A named list of clips. A clip that cannot be read raises MediaError; it never becomes another clip.
@@ -39,33 +41,54 @@ class ClipSet(ABC):
 
     def list_hash(self) -> str:
         """Short hash of the rows: two results with the same hash were measured on the same list."""
-        text = json.dumps([asdict(row) for row in self.rows], sort_keys=True)
+        # Recordings named like their clip are left out, so that lists keep the hash they had before these were kept.
+        plain = [{k: v for k, v in asdict(row).items() if v or k not in ("picture", "sound")} for row in self.rows]
+        text = json.dumps(plain, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-class Limited(ClipSet):
-    """The first `limit` clips of a set, spread evenly over it so that every kind is still there."""
+class Some(ClipSet):
+    """The clips at some positions of a set, under the set's name."""
 
-    def __init__(self, whole: ClipSet, limit: int) -> None:
-        self._whole = whole
-        self._at = [i * len(whole) // limit for i in range(limit)] if limit < len(whole) else list(range(len(whole)))
+    def __init__(self, whole: ClipSet, at: Sequence[int]) -> None:
+        self._whole, self._at = whole, tuple(at)
         super().__init__(whole.name, [whole.rows[i] for i in self._at])
 
     def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
         return self._whole.read(self._at[index], rate, seconds, draw)
 
 
+class Limited(Some):
+    """The first `limit` clips of a set, spread evenly over it so that every kind is still there."""
+
+    def __init__(self, whole: ClipSet, limit: int) -> None:
+        super().__init__(
+            whole, [i * len(whole) // limit for i in range(limit)] if limit < len(whole) else range(len(whole))
+        )
+
+
 def open_set(spec: str, data: Path | None = None, *, role: str = "test", limit: int = 0) -> ClipSet:
     """Open "name" or "name:split"; without a split, `role` ("train", "val" or "test") picks the set's own default.
 
-    Every file in data/sets defines SPLITS (all split names), DEFAULTS (role -> split) and open(split, data) -> ClipSet.
+    Every file in data/sets defines SPLITS (all split names), DEFAULTS (role -> split, "" for a role that the set has no
+    split for) and open(split, data) -> ClipSet. "name:split+FILE" adds the negatives of a csv file (data/extended.py).
     """
+    spec, _, negatives = spec.partition("+")
     name, _, split = spec.partition(":")
     module = registry.load("set", name)
-    split = split or module.DEFAULTS[role]
+    split = split or module.DEFAULTS.get(role, "")
+    if not split:
+        raise UsageError(
+            f"Expected a split of {name} for {_ROLES[role]}, but it has none. "
+            f"Name one ({', '.join(f'{name}:{known}' for known in module.SPLITS)}), or another set."
+        )
     if split not in module.SPLITS:
         raise UsageError(f"Expected a split of {name} ({', '.join(module.SPLITS)}), but got '{split}'.")
     clip_set: ClipSet = module.open(split, data)
+    if negatives:
+        from earsight.data.extended import extend  # which is a kind of set itself
+
+        clip_set = extend(clip_set, Path(negatives))
     if limit < 0:
         raise UsageError(f"Expected a limit of at least 1, or 0 for all clips, but got {limit}.")
     return Limited(clip_set, limit) if limit else clip_set

@@ -51,6 +51,10 @@ class Folder(ClipSet):
         pair = self._pairs[index]
         return read_pair(pair.image, pair.audio, pair.start, rate, seconds, self.rows[index].id)
 
+    def files(self, index: int) -> tuple[Path, Path]:
+        """The files of a clip's picture and sound, whether they are there or not."""
+        return self._pairs[index].image, self._pairs[index].audio
+
 
 def open(split: str, data: Path | None) -> ClipSet:
     """The pairs of `split` in the folder `data`."""

@@ -1,0 +1,104 @@
+"""`earsight data audit`: test clips in a training list, told, named and taken out."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from earsight.commands.screen import columns, note, say, say_json
+from earsight.config import need
+from earsight.data.audit import Listing, Overlap, audit, listing
+from earsight.data.files import lines
+from earsight.files import refuse_existing, write_text
+
+SHOWN = 3
+CLEAN, WITHOUT, SHARED = "train-clean.txt", "train-without-test-clips.txt", "overlap.csv"
+
+
+def run(
+    spec: str,
+    *,
+    against: Sequence[str] = (),
+    data: Path | None = None,
+    out: Path | None = None,
+    force: bool = False,
+    json: bool = False,
+) -> int:
+    """Compare the training list with each test set; clean lists go to `out`. Finding something is not a failure."""
+    train = listing(spec, data, role="train")
+    names = tuple(against) or train.tests
+    need(len(names) > 0, f"test sets to compare {train.name} with", "none", "Name them after --against.")
+    tests = [listing(name, data) for name in names]
+    twice = [test.name for test in tests if [other.name for other in tests].count(test.name) > 1]
+    need(not twice, "each test set once", f"{twice[0] if twice else ''} twice", "Leave one out.")
+    if out is not None:
+        refuse_existing([out / name for name in (CLEAN, WITHOUT, SHARED, *map(_clean_name, tests))], force)
+    found = [audit(train, test) for test in tests]
+    if json:
+        say_json({"train": train.name, "clips": len(train.ids), "tests": list(map(_values, tests, found))})
+    else:
+        say(f"{train.name}: {len(train.ids)} training clips\n\n{_table(tests, found)}")
+        for line in (line for pair in zip(tests, found, strict=True) for line in _examples(*pair)):
+            say(line)
+    if out is not None:
+        _write(out, train, tests, found)
+        note(f"clean lists: {out}")
+    return 0
+
+
+def _table(tests: Sequence[Listing], found: Sequence[Overlap]) -> str:
+    head = ("test set", "clips", "same clip", "same video (other part)", "clean test clips", "clean training clips")
+    rows = [
+        (test.name, *(str(n) for n in list(_values(test, each).values())[1:]))
+        for test, each in zip(tests, found, strict=True)
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    aligned = [
+        (row[0], *(f"{word:>{n}}" for word, n in zip(row[1:], widths[1:], strict=True))) for row in (head, *rows)
+    ]
+    return columns(aligned)
+
+
+def _values(test: Listing, found: Overlap) -> dict[str, object]:
+    return {
+        "test": test.name,
+        "clips": found.tested,
+        "same_clip": len(found.same_clip),
+        "same_video": len(found.same_video),
+        "clean_test": len(found.clean_test),
+        "clean_train": len(found.clean_train),
+    }
+
+
+def _examples(test: Listing, found: Overlap) -> list[str]:
+    """The first few shared clips by name."""
+    said = []
+    if found.same_clip:
+        more = ", ..." if len(found.same_clip) > SHOWN else ""
+        said.append(f"\n{test.name}, same clip: {', '.join(found.same_clip[:SHOWN])}{more}")
+    if found.same_video:
+        some = [f"{id} (trained on {', '.join(parts[:SHOWN])})" for id, parts in found.same_video[:SHOWN]]
+        more = ", ..." if len(found.same_video) > SHOWN else ""
+        said.append(f"\n{test.name}, same video: {', '.join(some)}{more}")
+    return said
+
+
+def _clean_name(test: Listing) -> str:
+    """test-clean-vggss-test.txt for vggss:test."""
+    return f"test-clean-{'-'.join(''.join(c if c.isalnum() else ' ' for c in test.name).split())}.txt"
+
+
+def _write(out: Path, train: Listing, tests: Sequence[Listing], found: Sequence[Overlap]) -> None:
+    clips = {id for each in found for id in each.same_clip}
+    clean = set(train.ids).intersection(*(each.clean_train for each in found))
+    write_text(out / CLEAN, lines(id for id in train.ids if id in clean))
+    write_text(out / WITHOUT, lines(id for id in train.ids if id not in clips))
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["test_set", "test", "train", "how"])
+    for test, each in zip(tests, found, strict=True):
+        table.writerows((test.name, *pair) for pair in each.pairs)
+        write_text(out / _clean_name(test), lines(each.clean_test))
+    write_text(out / SHARED, text.getvalue())

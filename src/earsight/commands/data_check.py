@@ -1,0 +1,73 @@
+"""`earsight data check`: every clip of a set is looked at; what is wrong is counted, named and listed."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+from earsight.commands.screen import columns, note, progress, say, say_json
+from earsight.data.check import FAILURES, KINDS, Findings, check
+from earsight.data.clips import open_set
+from earsight.data.files import lines
+from earsight.files import refuse_existing, write_text
+
+SHOWN = 10
+PROBLEMS, GOOD = "problems.csv", "good.txt"
+
+
+def run(
+    spec: str,
+    *,
+    data: Path | None = None,
+    workers: int = 0,
+    limit: int = 0,
+    out: Path | None = None,
+    force: bool = False,
+    json: bool = False,
+) -> int:
+    """Exit code 1 when a clip is missing or unreadable, 0 when there are only remarks."""
+    if out is not None:
+        refuse_existing([out / PROBLEMS, out / GOOD], force)
+    clip_set = open_set(spec, data)
+    with progress(f"looking at {clip_set.name}") as report:
+        found = check(clip_set, workers=workers, limit=limit, progress=report)
+    if json:
+        say_json(
+            {
+                "set": found.name,
+                "clips": len(clip_set),
+                "looked_at": found.looked,
+                "good": len(found.good),
+                "counts": {kind: found.counts.get(kind, 0) for kind in KINDS},
+                "problems": [vars(problem) for problem in found.problems],
+            }
+        )
+    else:
+        say(page(found, len(clip_set)))
+    if out is not None:
+        _write(out, found)
+        note(f"all problems and the good clips: {out}")
+    return int(found.failed)
+
+
+def page(found: Findings, clips: int) -> str:
+    """Counts of everything that was looked for, then the first clips of each kind of problem."""
+    of = "" if found.looked == clips else f" of {clips}"
+    table = [(kind, f"{found.counts.get(kind, 0):>6}", about) for kind, about in KINDS.items()]
+    said = [f"{found.name}: {found.looked}{of} clips, {len(found.good)} without a problem", "", columns(table)]
+    for kind in found.counts:
+        named = [problem for problem in found.problems if problem.kind == kind]
+        said += ["", f"{kind}{'' if kind in FAILURES else ' (remark)'}:"]
+        said += [f"  {problem.id}: {problem.detail}" for problem in named[:SHOWN]]
+        said += [f"  and {len(named) - SHOWN} more"] if len(named) > SHOWN else []
+    return "\n".join(said)
+
+
+def _write(out: Path, found: Findings) -> None:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["id", "problem", "detail"])
+    table.writerows([problem.id, problem.kind, problem.detail] for problem in found.problems)
+    write_text(out / PROBLEMS, text.getvalue())
+    write_text(out / GOOD, lines(found.good))

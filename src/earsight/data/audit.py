@@ -1,0 +1,141 @@
+"""Test clips in a training list: the same clip, or another part of the same video.
+
+What counts is the picture: a test set's pictures are compared by name with the clips of the training list, each once,
+however many sounds it is paired with. Sets say which video a clip is cut from (`video_of`); elsewhere it is its id.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from earsight import registry
+from earsight.data.clips import ClipSet, open_set
+from earsight.data.files import read_names
+from earsight.errors import EarsightError
+from earsight.types import Row
+
+VideoOf = Callable[[str], str]
+SAME_CLIP, SAME_VIDEO = "same clip", "same video"
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """What a training list and a test list share.
+
+    Args:
+        same_clip: test clips that are in the training list.
+        same_video: other test clips with a training clip from the same video: test id, training ids.
+        clean_train: training clips from videos that the test list does not have.
+        clean_test: test clips from videos that the training list does not have.
+        pairs: everything shared, as test id, training id, "same clip" or "same video".
+    """
+
+    same_clip: tuple[str, ...]
+    same_video: tuple[tuple[str, tuple[str, ...]], ...]
+    clean_train: tuple[str, ...]
+    clean_test: tuple[str, ...]
+    pairs: tuple[tuple[str, str, str], ...]
+
+    @property
+    def tested(self) -> int:
+        return len(self.same_clip) + len(self.same_video) + len(self.clean_test)
+
+
+def overlap(train_ids: Iterable[str], test_ids: Iterable[str], video_of: VideoOf = str) -> Overlap:
+    """Compare two lists of clips; `video_of` names the video that a clip is cut from.
+
+    >>> found = overlap(["a_1", "b_1", "c_1"], ["a_1", "b_9", "d_1"], lambda id: id[0])
+    >>> found.same_clip, found.same_video, found.clean_train, found.clean_test
+    (('a_1',), (('b_9', ('b_1',)),), ('c_1',), ('d_1',))
+    """
+    train, test = tuple(dict.fromkeys(train_ids)), tuple(dict.fromkeys(test_ids))
+    known, parts = set(train), defaultdict[str, list[str]](list)
+    for id in train:
+        parts[video_of(id)].append(id)
+    tested = {video_of(id) for id in test}
+    same_clip, same_video, clean, pairs = [], [], [], []
+    for id in test:
+        others = [part for part in parts.get(video_of(id), ()) if part != id]
+        if id in known:
+            same_clip.append(id)
+            pairs.append((id, id, SAME_CLIP))
+        elif others:
+            same_video.append((id, tuple(others)))
+        else:
+            clean.append(id)
+        pairs += [(id, other, SAME_VIDEO) for other in others]
+    return Overlap(
+        tuple(same_clip),
+        tuple(same_video),
+        tuple(id for id in train if video_of(id) not in tested),
+        tuple(clean),
+        tuple(pairs),
+    )
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The clips of a list by name, without anything on disk but the list."""
+
+    name: str
+    ids: tuple[str, ...]
+    video_of: VideoOf | None = None
+    tests: tuple[str, ...] = ()
+
+
+def listing(spec: str, data: Path | None = None, *, role: str = "test") -> Listing:
+    """The list behind a set's name, or behind a text file with one id a line."""
+    path = Path(spec)
+    if path.is_file() or ("+" not in spec and (path.suffix in (".txt", ".csv") or len(path.parts) > 1)):
+        return Listing(path.name, tuple(read_names(path)))
+    name, _, split = spec.partition("+")[0].partition(":")
+    module = registry.load("set", name)
+    video_of: VideoOf | None = getattr(module, "video_of", None)
+    split = split or module.DEFAULTS.get(role, "")
+    if hasattr(module, "ids") and split in module.SPLITS and "+" not in spec:
+        # Negatives are named VIDEO+AUDIO there.
+        ids = dict.fromkeys(str(id).partition("+")[0] for id in module.ids(split, data))
+        return Listing(f"{name}:{split}", tuple(ids), video_of, tuple(module.TESTS))
+    clip_set = open_set(spec, data, role=role)
+    tests = getattr(module, "TESTS", None)
+    if tests is None:  # a set of its own: what it is measured on
+        measured = dict.fromkeys(f"{name}:{module.DEFAULTS[role]}" for role in ("val", "test"))
+        tests = [test for test in measured if test != clip_set.name]
+    return Listing(clip_set.name, pictures(clip_set.rows), video_of, tuple(tests))
+
+
+def pictures(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Names of the recordings that are seen, each once."""
+    return tuple(dict.fromkeys(row.picture or row.id for row in rows))
+
+
+def audit(train: Listing, test: Listing) -> Overlap:
+    """Compare two lists by what either says of its videos."""
+    return overlap(train.ids, test.ids, test.video_of or train.video_of or str)
+
+
+def leaks(train_spec: str, data: Path | None, test_set: ClipSet) -> str | None:
+    """One line on the test clips that a model has been trained on, or None when there are none.
+
+    A training list that cannot be opened is told in that line too: a report must say that nobody looked.
+    """
+    try:
+        train = listing(train_spec, data, role="train")
+        name = test_set.name.partition(":")[0]
+        known = name in registry.names("set") or "." in name
+        video_of = getattr(registry.load("set", name), "video_of", None) if known else None
+    except EarsightError as error:
+        return f"Test clips in the training list {train_spec} could not be checked: {error}"
+    found = audit(train, Listing(test_set.name, pictures(test_set.rows), video_of))
+    clips, videos = len(found.same_clip), len(found.same_video)
+    if clips:
+        more = f", {videos} more share{'s' * (videos == 1)} a video with it" if videos else ""
+        verb = "is" if clips == 1 else "are"
+        return f"{clips} of {found.tested} test clips {verb} in the training list {train.name}{more}"
+    if videos:
+        verb = "shares" if videos == 1 else "share"
+        return f"{videos} of {found.tested} test clips {verb} a video with the training list {train.name}"
+    return None

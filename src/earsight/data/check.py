@@ -1,0 +1,248 @@
+"""A look at every clip of a set: what is missing, unreadable, silent, still, wrongly timed, duplicate, or unmarked.
+
+Works for any set: by its files where it has some (`files(index)`), else by what `read` gives. Copies are found by the
+decoded pixels and samples, so they must be exact: a copy that was encoded anew or cut otherwise is not noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from earsight.config import Inputs, need
+from earsight.data.clips import ClipSet
+from earsight.data.footage import mistimed, still
+from earsight.data.layout import PICTURES, Listed
+from earsight.data.truth import truth_cells
+from earsight.errors import DataError, MediaError, UsageError
+from earsight.media.read import probe
+from earsight.types import F32, U8, Row
+
+INPUTS = Inputs()
+QUIET = 1e-4
+"""Peak under which a sound counts as silence."""
+KINDS = {
+    "missing": "the picture or the sound is not there",
+    "unreadable": "the picture or the sound cannot be decoded",
+    "silent": f"no sound, or a peak below {QUIET:g}, in what is heard",
+    "still": "a video whose pictures do not change",
+    "wrongly timed": f"less than {INPUTS.seconds:g} s of sound, or pictures and sound of a video differ in length",
+    "duplicate": "an exact copy of another clip's picture or sound",
+    "no boxes": "a positive without ground truth",
+    "empty boxes": "boxes that cover nothing of the picture",
+}
+FAILURES = ("missing", "unreadable")
+"""What keeps a clip from being used at all; the rest are remarks."""
+_CHUNK = 8
+Files = tuple[Path | None, Path | None]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something about one clip; `kind` is one of KINDS."""
+
+    id: str
+    kind: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found in a set, in the order of its clips."""
+
+    name: str
+    looked: int
+    problems: tuple[Problem, ...]
+    good: tuple[str, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Problems of each kind, in the order of KINDS."""
+        number = Counter(problem.kind for problem in self.problems)
+        return {kind: number[kind] for kind in KINDS if number[kind]}
+
+    @property
+    def failed(self) -> bool:
+        return any(kind in FAILURES for kind in self.counts)
+
+
+class Look(NamedTuple):
+    """One clip: what is wrong with it, and hashes of its picture and its sound (None where there is none)."""
+
+    problems: tuple[Problem, ...]
+    picture: bytes | None = None
+    sound: bytes | None = None
+
+
+def check(
+    clip_set: ClipSet, *, workers: int = 0, limit: int = 0, progress: Callable[[float, float], None] | None = None
+) -> Findings:
+    """Look at all clips, or at `limit` of them spread over the set, in `workers` processes (0: in this one)."""
+    need(workers >= 0, "workers of at least 0", workers)
+    need(limit >= 0, "a limit of at least 1, or 0 for all clips", limit)
+    if isinstance(clip_set, Listed) and clip_set.layout.root is None:
+        raise UsageError(f"Expected the folder with the media of {clip_set.name}, but got none. Pass --data DIR.")
+    total = min(limit or len(clip_set), len(clip_set))
+    at = [i * len(clip_set) // total for i in range(total)]
+    copies = _Copies(clip_set)
+    annotated = any(row.boxes for row in clip_set.rows)
+    problems: list[Problem] = []
+    good: list[str] = []
+    for done, (index, look) in enumerate(zip(at, _looks(clip_set, at, workers), strict=True), start=1):
+        row = clip_set.rows[index]
+        found = [*look.problems, *_unmarked(row, annotated), *copies.of(index, look)]
+        problems += found
+        good += [] if found else [row.id]
+        if progress is not None:
+            progress(done, total)
+    return Findings(clip_set.name, total, tuple(problems), tuple(good))
+
+
+def look_at(clip_set: ClipSet, index: int) -> Look:
+    """Read one clip as a model would, and tell what is wrong with it."""
+    id = clip_set.rows[index].id
+    gone: list[str] = []
+    try:
+        files = files_of(clip_set, index)
+        named = zip(("picture", "sound"), files or (), strict=False)
+        gone = [what for what, path in named if path is None or not path.is_file()]
+        clip = clip_set.read(index, INPUTS.rate, INPUTS.seconds)
+        found = [Problem(id, kind, detail) for kind, detail in _sound_problems(clip.waveform, files)]
+        found += [Problem(id, kind, detail) for kind, detail in _video_problems(files)]
+    except MediaError as error:
+        if gone or error.reason.startswith("does not exist"):
+            return Look((Problem(id, "missing", f"no {' and no '.join(gone)}: {error}" if gone else str(error)),))
+        return Look((Problem(id, "unreadable", str(error)),))
+    heard = None if any(problem.kind == "silent" for problem in found) else _hash(clip.waveform)
+    return Look(tuple(found), _hash(clip.frame), heard)
+
+
+def files_of(clip_set: ClipSet, index: int) -> Files | None:
+    """The files of a clip's picture and sound, or None for sets without files."""
+    find: Callable[[int], Files | None] | None = getattr(clip_set, "files", None)
+    return None if find is None else find(index)
+
+
+def _sound_problems(waveform: F32, files: Files | None) -> Iterator[tuple[str, str]]:
+    seconds = len(waveform) / INPUTS.rate
+    if len(waveform) == 0:
+        length = probe(files[1]).duration if files and files[1] else None
+        if length:
+            yield "wrongly timed", f"begins past the end of its sound, which lasts {length:.2f} s"
+        else:
+            yield "silent", "has no sound"
+        return
+    if seconds < INPUTS.seconds - 0.01:
+        yield "wrongly timed", f"has {seconds:.2f} s of sound, of the {INPUTS.seconds:g} s that are heard"
+    peak = float(np.abs(waveform).max())
+    if peak < QUIET:
+        yield "silent", f"has a peak of {peak:.1e}"
+
+
+def _video_problems(files: Files | None) -> Iterator[tuple[str, str]]:
+    """Of clips whose picture comes from a video."""
+    picture, sound = files or (None, None)
+    if picture is None or picture.suffix[1:].lower() in PICTURES:
+        return
+    info = probe(picture)
+    if not info.has_video:
+        return
+    if still(info):
+        yield "still", "shows the same picture all the time"
+    if sound == picture and (detail := mistimed(info)):
+        yield "wrongly timed", detail
+
+
+def _unmarked(row: Row, annotated: bool) -> Iterator[Problem]:
+    """Positives without ground truth, in a set that has some at all."""
+    if row.positive and annotated and not row.boxes:
+        yield Problem(row.id, "no boxes", "is a positive, and no box says where")
+    elif row.boxes and not truth_cells(row.boxes, INPUTS.image_size):
+        yield Problem(row.id, "empty boxes", f"has {len(row.boxes)} boxes without a pixel in them")
+
+
+class _Copies:
+    """Remembers pictures and sounds by their hashes, and tells those that come again under another name."""
+
+    def __init__(self, clip_set: ClipSet) -> None:
+        self._set = clip_set
+        self._first: dict[tuple[str, str, bytes], tuple[str, str]] = {}
+
+    def of(self, index: int, look: Look) -> Iterator[Problem]:
+        row = self._set.rows[index]
+        if look.picture and look.sound:
+            both = self._again("clip", "", look.picture + look.sound, row.id, row.id)
+            if both:
+                yield Problem(row.id, "duplicate", f"has the picture and the sound of {both}")
+                return
+        if not look.picture:
+            return
+        files = files_of(self._set, index) or (None, None)
+        parts = (("picture", row.picture, look.picture), ("sound", row.sound, look.sound))
+        for (what, named, hash), path in zip(parts, files, strict=True):
+            # One recording may be used in many clips. Where nothing tells recordings apart, a negative may well show
+            # the picture of a positive, and only clips of one kind are compared.
+            name, scope = str(path or named or row.id), "" if path or named else row.kind
+            if hash and (other := self._again(what, scope, hash, name, row.id)):
+                yield Problem(row.id, "duplicate", f"has the {what} of {other}")
+
+    def _again(self, what: str, scope: str, hash: bytes, name: str, id: str) -> str | None:
+        first, owner = self._first.setdefault((what, scope, hash), (name, id))
+        return owner if first != name else None
+
+
+def _hash(values: U8 | F32) -> bytes:
+    digest = hashlib.blake2b(repr(values.shape).encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(values).data)
+    return digest.digest()
+
+
+def _looks(clip_set: ClipSet, at: Sequence[int], workers: int) -> Iterator[Look]:
+    """Looks in the order of `at`; with workers, only so many clips are on their way that they keep busy."""
+    if workers == 0:
+        yield from (look_at(clip_set, index) for index in at)
+        return
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(clip_set,))
+    starts, done = iter(range(0, len(at), _CHUNK)), 0
+    try:
+        submitted = (pool.submit(_look_at, at[start : start + _CHUNK]) for start in starts)
+        waiting = deque(islice(submitted, 4 * workers))
+        while waiting:
+            looks = waiting.popleft().result()
+            waiting.extend(islice(submitted, 1))
+            done += len(looks)
+            yield from looks
+    except BrokenProcessPool as error:
+        last = min(done + 4 * workers * _CHUNK, len(at)) - 1
+        raise DataError(
+            "Expected every clip to be read or refused, but got a reader that died on one of the clips "
+            f"{clip_set.rows[at[done]].id} to {clip_set.rows[at[last]].id}. Look again with --workers 0 or more memory."
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_clips: ClipSet | None = None
+
+
+def _begin(clip_set: ClipSet) -> None:
+    global _clips
+    _clips = clip_set
+
+
+def _look_at(indexes: Sequence[int]) -> list[Look]:
+    if _clips is None:
+        raise RuntimeError("Expected the reader to be given its set first.")
+    return [look_at(_clips, index) for index in indexes]

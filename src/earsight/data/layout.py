@@ -1,0 +1,137 @@
+"""Where the pictures and sounds of a listed set lie on the user's disk, and how a clip is read from there.
+
+A root folder holds, as the published code of the field has it,
+
+    frames/ID.jpg   (jpeg, png)      the picture
+    audio/ID.wav    (flac, mp3, ...) the sound, of which the middle is heard
+    videos/ID.mp4   (mkv, webm, ...) both, for clips that have no file in frames/ or audio/
+
+The three may also lie in a folder inside the root that has the set's name (root/vggss/frames), so that one root can
+hold several sets. Which of several files is taken never depends on what was read before: the root goes before the
+folders inside it, frames and audio before videos, and the kinds of file in the order they are given here.
+
+Of a video of about ten seconds the frame at 5.0 s is seen, since the boxes of VGG-SS were drawn on the 125th frame of a
+clip of ten seconds at 25 frames per second; of any other the frame in the middle. The sound of a video is heard around
+that same time.
+
+Files are looked for one by one, when a clip is read. Folders are never listed: some hold 200,000 files, and every data
+worker would list them again in every epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from earsight.data.clips import ClipSet
+from earsight.errors import DataError, MediaError
+from earsight.media.read import probe, read_audio, read_frame
+from earsight.types import F32, Clip, Row
+
+PICTURES = ("jpg", "jpeg", "png")
+SOUNDS = ("wav", "flac", "mp3", "ogg", "opus", "m4a", "aac")
+VIDEOS = ("mp4", "mkv", "webm", "mov", "avi")
+FOLDERS = {"frames": PICTURES, "audio": SOUNDS, "videos": VIDEOS}
+ANNOTATED = 5.0
+"""Seconds into a clip of ten at which the boxes of VGG-SS were drawn."""
+
+
+class Layout:
+    """Finds files by the names of recordings.
+
+    Args:
+        root: the user's folder; None where only lists are needed, and no clip can be read.
+        inside: folders inside the root that are looked into as well, such as the set's name.
+    """
+
+    def __init__(self, root: Path | None, inside: Sequence[str] = ()) -> None:
+        if root is not None and not root.is_dir():
+            raise DataError(f"Expected a folder with frames/ and audio/, but got {root}, which is none. Check --data.")
+        self.root, self.inside = root, tuple(inside)
+
+    def picture(self, name: str) -> Path | None:
+        """The file that shows the recording: a picture, or else a video."""
+        return self._find(name, ("frames", "videos"))
+
+    def sound(self, name: str) -> Path | None:
+        """The file in which the recording is heard: a sound, or else a video."""
+        return self._find(name, ("audio", "videos"))
+
+    def read(self, id: str, picture: str, sound: str, rate: int, seconds: float) -> Clip:
+        """A clip that shows one recording and lets another be heard, with up to `seconds` of its sound."""
+        seen = self.picture(picture) or self._refuse(picture, "picture", ("frames", "videos"))
+        heard = self.sound(sound) or self._refuse(sound, "sound", ("audio", "videos"))
+        frame, _ = read_frame(seen, _moment(probe(seen).duration) if _is_video(seen) else 0.0)
+        waveform, time = _heard(heard, rate, seconds)
+        return Clip(id, frame, waveform, rate, time)
+
+    def bases(self) -> list[Path]:
+        """The root and the folders inside it that are there; empty without a root."""
+        if self.root is None:
+            return []
+        return [self.root, *(self.root / name for name in self.inside if (self.root / name).is_dir())]
+
+    @cached_property
+    def _folders(self) -> dict[str, list[Path]]:
+        """The folders of each kind that are there, looked up once."""
+        return {kind: [base / kind for base in self.bases() if (base / kind).is_dir()] for kind in FOLDERS}
+
+    def _find(self, name: str, kinds: Sequence[str]) -> Path | None:
+        return next((path for path in self._candidates(name, kinds) if path.is_file()), None)
+
+    def _candidates(self, name: str, kinds: Sequence[str]) -> Iterator[Path]:
+        if name in ("", ".", "..") or any(mark in name for mark in "/\\\0"):
+            raise MediaError(name, "is not the name of a recording.", "Expected a file name without its ending.")
+        for kind in kinds:
+            for folder in self._folders[kind]:
+                yield from (folder / f"{name}.{ending}" for ending in FOLDERS[kind])
+
+    def _refuse(self, name: str, what: str, kinds: Sequence[str]) -> Path:
+        if self.root is None:
+            raise MediaError(name, f"has no {what}, since no folder was given.", "Pass --data DIR.")
+        where = [f"{name}.{{{','.join(FOLDERS[kind])}}} in {self.root / kind}" for kind in kinds]
+        also = f" (or inside {', '.join(str(self.root / one) for one in self.inside)})" if self.inside else ""
+        raise MediaError(name, f"has no {what}.", f"Expected {' or '.join(where)}{also}.")
+
+
+class Listed(ClipSet):
+    """The rows of a list, with their files in a layout. Opening it reads no media and needs none."""
+
+    def __init__(self, name: str, rows: Sequence[Row], layout: Layout) -> None:
+        super().__init__(name, rows)
+        self.layout = layout
+
+    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        row = self.rows[index]
+        return self.layout.read(row.id, row.picture or row.id, row.sound or row.id, rate, seconds)
+
+    def files(self, index: int) -> tuple[Path | None, Path | None]:
+        """The files of a clip's picture and sound; None for one that is missing."""
+        row = self.rows[index]
+        return self.layout.picture(row.picture or row.id), self.layout.sound(row.sound or row.id)
+
+
+def _is_video(path: Path) -> bool:
+    return path.suffix[1:] in VIDEOS
+
+
+def _moment(duration: float | None) -> float:
+    """The time in a video that its clip is about.
+
+    >>> _moment(10.02), _moment(4.0)
+    (5.0, 2.0)
+    """
+    return ANNOTATED if duration is None or 9 <= duration <= 11 else duration / 2
+
+
+def _heard(path: Path, rate: int, seconds: float) -> tuple[F32, float]:
+    """Sound around the moment of a video or the middle of a sound file, and where that moment is in it."""
+    duration = probe(path).duration
+    if duration is None and not _is_video(path):
+        duration = len(read_audio(path, rate)) / rate  # some containers do not say how long they play
+    moment = _moment(duration) if _is_video(path) or duration is None else duration / 2
+    latest = max(0.0, duration - seconds) if duration is not None else float("inf")
+    start = min(max(0.0, moment - seconds / 2), latest)
+    waveform = read_audio(path, rate, start, seconds)
+    return waveform, min(moment - start, seconds)

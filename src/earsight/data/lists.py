@@ -1,0 +1,216 @@
+"""Parsers of the lists that data sets are published as: ids, boxes, negatives. Each says what is wrong, and where."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from earsight.errors import DataError
+from earsight.types import POSITIVE, Box, Row
+
+UNKNOWN = "unknown"
+"""Kind of a negative where the classes of its picture and its sound are not both known."""
+_ID = re.compile(r"\w[\w.-]*|-[\w.-]*")  # a file name without its ending; YouTube's ids may begin with "-"
+_SHOWN = 5
+
+
+class Annotated(NamedTuple):
+    """Class and boxes of one clip. There may be no boxes left, where all of them were degenerate."""
+
+    label: str
+    boxes: tuple[Box, ...]
+
+
+class Pair(NamedTuple):
+    """One negative: the recordings seen and heard, and its kind where the list says one."""
+
+    video: str
+    audio: str
+    kind: str = ""
+
+
+def read_ids(path: Path) -> list[str]:
+    """Ids of a list, one a line; of a csv file, the first column. Blank lines are skipped, repeats are refused.
+
+    The second column of Flickr's list is not a class, whatever it looks like, and is not read.
+    """
+    lines = read_table(path) if path.suffix == ".csv" else [[line] for line in _text(path).splitlines()]
+    ids: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        id = line[0].strip() if line else ""
+        if not id:
+            continue
+        where = f"{path}, line {number}"
+        _check_id(id, where)
+        if id in ids:
+            raise DataError(
+                f"Expected every id once in {path}, but got {id} in lines {ids[id]} and {number}. Remove one of them."
+            )
+        ids[id] = number
+    if not ids:
+        raise DataError(f"Expected at least one id in {path}, but got none. Get the file again.")
+    return list(ids)
+
+
+def read_annotations(path: Path) -> dict[str, Annotated]:
+    """Classes and boxes of a vggss.json, by id: a list of {"file", "class", "bbox": [[x0, y0, x1, y1], ...]}.
+
+    Coordinates are fractions. They are clipped to [0, 1], since some are -2.88e16, and boxes that are empty or inverted
+    then are left out: they cover nothing in the published evaluation either.
+    """
+    try:
+        entries: Any = json.loads(_text(path))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"Expected {path} to be JSON, but got: {error}. Get the file again.") from error
+    if not isinstance(entries, list) or not entries:
+        raise _not_annotations(path, f"{type(entries).__name__} at the top" if entries else "nothing in it")
+    found: dict[str, Annotated] = {}
+    for number, entry in enumerate(entries, start=1):
+        match entry:
+            case {"file": str(id), "class": str(label), "bbox": list(raw)}:
+                where = f"{path}, entry {number}"
+                _check_id(id, where)
+                boxes = (usable(_box(numbers, where)) for numbers in raw)
+            case _:
+                raise _not_annotations(path, f"{str(entry)[:60]} as entry {number}")
+        if id in found:
+            raise DataError(f"Expected every file once in {path}, but got {id} again as entry {number}. Remove it.")
+        found[id] = Annotated(label, tuple(box for box in boxes if box is not None))
+    return found
+
+
+def usable(box: Box) -> Box | None:
+    """A box clipped to the picture, or None when nothing is left of it.
+
+    >>> usable((-0.5, 0.25, 0.5, 2.0)), usable((0.4, 0.2, -2.88e16, 0.9))
+    ((0.0, 0.25, 0.5, 1.0), None)
+    """
+    x0, y0, x1, y1 = (float(min(max(value, 0.0), 1.0)) for value in box)
+    return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """Negatives of an extended set: csv with the columns video, audio, label ("non-sounding") and perhaps kind."""
+    lines = read_table(path)
+    header = [name.strip() for name in lines[0]] if lines else []
+    if not {"video", "audio"} <= set(header):
+        raise DataError(
+            f"Expected the columns video, audio, label in {path}, but got {', '.join(header)[:80] or 'nothing'}. "
+            "Get the file again, or add the first line."
+        )
+    found: dict[tuple[str, str], Pair] = {}
+    for number, values in enumerate(lines[1:], start=2):
+        if not any(values):
+            continue
+        where = f"{path}, line {number}"
+        line = dict(zip(header, (value.strip() for value in values), strict=False))
+        pair = Pair(line.get("video", ""), line.get("audio", ""), line.get("kind", ""))
+        _check_id(pair.video, where)
+        _check_id(pair.audio, where)
+        if line.get("label", "non-sounding") != "non-sounding" or pair.kind == POSITIVE:
+            raise DataError(
+                f"Expected negatives alone, labelled non-sounding, but got {line.get('label', pair.kind)} in {where}. "
+                "Leave that line out."
+            )
+        if (pair.video, pair.audio) in found:
+            raise DataError(
+                f"Expected every pair once, but got {pair.video} with {pair.audio} again in {where}. Leave it out."
+            )
+        found[pair.video, pair.audio] = pair
+    if not found:
+        raise DataError(f"Expected at least one negative in {path}, but got none. Get the file again.")
+    return list(found.values())
+
+
+def kind_of(pair: Pair, seen: str, heard: str) -> str:
+    """The kind a list gives, or what follows from the classes seen and heard ("" where a class is not known).
+
+    real: one recording without a visible source. hard: picture and sound of one class. easy: of two classes.
+
+    >>> kind_of(Pair("a", "a"), "", ""), kind_of(Pair("a", "b"), "dog", "cat"), kind_of(Pair("a", "b"), "dog", "")
+    ('real', 'easy', 'unknown')
+    """
+    if pair.kind:
+        return pair.kind
+    if pair.video == pair.audio:
+        return "real"
+    if not seen or not heard:
+        return UNKNOWN
+    return "hard" if seen == heard else "easy"
+
+
+def negative_rows(pairs: Iterable[Pair], class_of: Callable[[str], str]) -> list[Row]:
+    """Rows of negatives: id VIDEO where that one recording is seen and heard, else VIDEO+AUDIO.
+
+    The label is the class of the sound as `class_of` knows it. That of a real negative is left empty: it is another
+    moment of some video, in which whatever the video is known for is not seen or not heard.
+    """
+    rows = []
+    for pair in pairs:
+        heard = class_of(pair.audio)
+        kind = kind_of(pair, class_of(pair.video), heard)
+        if pair.video == pair.audio:
+            rows.append(Row(pair.video, "", kind))
+        else:
+            rows.append(Row(f"{pair.video}+{pair.audio}", heard, kind, picture=pair.video, sound=pair.audio))
+    return rows
+
+
+def check_rows(rows: Sequence[Row], where: str) -> Sequence[Row]:
+    """The rows, refused when two have one name: a clip cannot be a positive and a real negative."""
+    twice = [id for id, count in Counter(row.id for row in rows).items() if count > 1]
+    if twice:
+        raise DataError(
+            f"Expected every clip of {where} once, but got {some(twice)} again: a positive cannot be a negative too. "
+            "Correct the list of negatives."
+        )
+    return rows
+
+
+def some(names: Sequence[str]) -> str:
+    """The first few names, for messages."""
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"Expected {path} to be readable UTF-8 text, but got: {error}. Get the file again.") from error
+
+
+def read_table(path: Path) -> list[list[str]]:
+    """The lines of a csv file; blank ones are empty."""
+    try:
+        return list(csv.reader(_text(path).splitlines()))
+    except csv.Error as error:
+        raise DataError(f"Expected {path} to be csv, but got: {error}. Get the file again.") from error
+
+
+def _check_id(id: str, where: str) -> None:
+    # Ids become file names: nothing that could leave the data folder may pass.
+    if not _ID.fullmatch(id) or len(id) > 128:
+        raise DataError(
+            f"Expected an id (letters, digits, '_', '-', '.') in {where}, but got '{id[:60]}'. "
+            "Check that this is the right kind of file."
+        )
+
+
+def _box(numbers: object, where: str) -> Box:
+    match numbers:
+        case [int() | float(), int() | float(), int() | float(), int() | float()]:
+            if all(value == value for value in numbers):  # not so for NaN
+                return numbers[0], numbers[1], numbers[2], numbers[3]
+    raise DataError(f"Expected a box of four numbers in {where}, but got {str(numbers)[:60]}. Correct it.")
+
+
+def _not_annotations(path: Path, got: str) -> DataError:
+    return DataError(
+        f"Expected {path} to be a list of entries with file, class and bbox, but got {got}. "
+        "Check that this is the vggss.json of VGG-SS."
+    )

@@ -1,0 +1,183 @@
+"""Negatives: pictures with a sound that nothing in them makes, built by the paper's recipe or taken from a list.
+
+The recipe: clips that are known to have no visible source come first (`real`). The rest are pictures of positives with
+the sound of another positive: a share of the same class (`hard`), the others of another class (`easy`). Where classes
+are not known the kind is `unknown`; it is never guessed.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from earsight.config import need
+from earsight.data.lists import UNKNOWN, Pair, kind_of, some
+from earsight.errors import DataError, UsageError
+from earsight.files import write_text
+from earsight.types import POSITIVE, Row
+
+REAL, HARD, EASY = "real", "hard", "easy"
+KINDS = (REAL, HARD, EASY, UNKNOWN)
+LABEL = "non-sounding"
+"""What the published lists write in their column `label`."""
+Negative = Pair
+"""The picture of the clip `video` with the sound of the clip `audio`, and its kind."""
+_COLUMNS = ("video", "audio")
+
+
+def wanted(count: int, same_class: float, real: int, *, classes: bool = True) -> dict[str, int]:
+    """How many of each kind the recipe asks for.
+
+    >>> wanted(5158, 0.25, 379)
+    {'real': 379, 'hard': 1195, 'easy': 3584}
+    """
+    rest = count - real
+    if not classes:
+        return {REAL: real, UNKNOWN: rest}
+    hard = round(rest * same_class)
+    return {REAL: real, HARD: hard, EASY: rest - hard}
+
+
+def build(
+    rows: Sequence[Row],
+    *,
+    count: int,
+    same_class: float = 0.25,
+    real: Sequence[str] = (),
+    seed: int = 0,
+    video_of: Callable[[str], str] = str,
+) -> list[Negative]:
+    """Negatives for the positives in `rows`: the `real` ones in their order, then hard and easy pairs in random order.
+
+    Each picture is used once before any is used again. A pair occurs once, and never joins two parts of one video
+    (`video_of`), where the sound's source may well be seen. Where there are no pairs left of a kind, as in a class with
+    a single clip, there are fewer of it: compare with `wanted`. The order of `rows` changes nothing.
+    """
+    positives = sorted((row for row in rows if row.positive), key=lambda row: row.id)
+    labelled = [row for row in positives if row.label]
+    _check(positives, labelled, count, same_class, real, seed)
+    ask = wanted(count, same_class, len(real), classes=bool(labelled))
+    paired = _pairs(labelled or positives, ask.get(HARD, 0), ask.get(EASY, ask.get(UNKNOWN, 0)), seed, video_of)
+    return [*(Negative(id, id, REAL) for id in real), *paired]
+
+
+def _check(
+    positives: list[Row], labelled: list[Row], count: int, same_class: float, real: Sequence[str], seed: int
+) -> None:
+    need(len(positives) >= 2, "at least 2 positives to pair anew", len(positives), "Name another set or split.")
+    need(count >= 1, "a count of at least 1", count)
+    need(0 <= same_class <= 1, "same_class of 0 to 1", same_class)
+    need(seed >= 0, "a seed of at least 0", seed)
+    need(len(real) <= count, f"at most {count} real negatives", len(real), "Raise the count.")
+    known = {row.id for row in positives}
+    both = [id for id in real if id in known]
+    need(not both, "real negatives that are no positives of the set", some(both), "Take them off the list.")
+    twice = [id for id, times in Counter(real).items() if times > 1]
+    need(not twice, "each real negative once", f"{some(twice)} twice", "Take it off the list.")
+    if same_class > 0 and not labelled:
+        raise UsageError(
+            f"Expected classes to choose {same_class:.0%} of the pairs by, but got a set without any. "
+            "Pass --same-class 0; the kind of every pair is then unknown."
+        )
+
+
+def _pairs(rows: list[Row], hard: int, easy: int, seed: int, video_of: Callable[[str], str]) -> list[Negative]:
+    """Random pairs, round by round; in a round each picture is used at most once, and for hard pairs first."""
+    random = np.random.default_rng(seed)
+    classes = np.unique([row.label for row in rows], return_inverse=True)[1]
+    videos = np.unique([video_of(row.id) for row in rows], return_inverse=True)[1]
+    heard: list[list[int]] = [[] for _ in rows]  # sounds that each picture already goes with
+    # Without classes all are equal here, and pairs of "the same class" are then simply pairs.
+    plan = [(HARD, hard, True), (EASY, easy, False)] if rows[0].label else [(UNKNOWN, easy, True)]
+    left = {kind: number for kind, number, _ in plan}
+    found: list[Negative] = []
+    while any(left.values()):
+        before = len(found)
+        fresh = random.permutation(len(rows)).tolist()
+        for kind, _, same in plan:
+            skipped: list[int] = []
+            for at, picture in enumerate(fresh):
+                if not left[kind]:
+                    skipped += fresh[at:]
+                    break
+                may = ((classes == classes[picture]) == same) & (videos != videos[picture])
+                may[heard[picture]] = False
+                sounds = np.flatnonzero(may)
+                if len(sounds) == 0:
+                    skipped.append(picture)
+                    continue
+                sound = int(sounds[random.integers(len(sounds))])
+                heard[picture].append(sound)
+                found.append(Negative(rows[picture].id, rows[sound].id, kind))
+                left[kind] -= 1
+            fresh = skipped
+        if len(found) == before:
+            break
+    return [found[i] for i in random.permutation(len(found))]
+
+
+def alone(rows: Iterable[Row]) -> list[str]:
+    """Classes with a single positive: no hard pair can be made of them.
+
+    >>> alone([Row("a", "dog"), Row("b", "dog"), Row("c", "cat")])
+    ['cat']
+    """
+    counts = Counter(row.label for row in rows if row.positive and row.label)
+    return sorted(label for label, number in counts.items() if number == 1)
+
+
+def counts(negatives: Iterable[Negative]) -> dict[str, int]:
+    """How many there are of each kind, in the usual order of kinds."""
+    number = Counter(negative.kind for negative in negatives)
+    return {kind: number[kind] for kind in (*KINDS, *sorted(set(number) - set(KINDS))) if number[kind]}
+
+
+def write(path: Path, negatives: Iterable[Negative]) -> None:
+    """A csv file with columns video, audio, label (as published) and kind."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow([*_COLUMNS, "label", "kind"])
+    table.writerows([n.video, n.audio, LABEL, n.kind] for n in negatives)
+    write_text(path, text.getvalue())
+
+
+def read(path: Path, labels: Mapping[str, str]) -> list[Negative]:
+    """The pairs of a csv file with columns video and audio; a column `kind` is believed, else kinds are worked out."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise DataError(
+            f"Expected a csv file of negatives, but got {path}, which is not there. "
+            "Write one with earsight data negatives."
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"Expected {path} to be UTF-8 text, but got: {error}. Save it again as csv.") from error
+    table = csv.DictReader(io.StringIO(text))
+    found: dict[tuple[str, str], Negative] = {}
+    try:
+        names = table.fieldnames or ()
+        if any(name not in names for name in _COLUMNS):
+            raise DataError(
+                f"Expected columns video and audio in {path}, but got {', '.join(names) or 'none'}. "
+                "Add a first line with the names of the columns."
+            )
+        for line in table:
+            where = f"{path}, line {table.line_num}"
+            video, audio, kind = ((line.get(name) or "").strip() for name in (*_COLUMNS, "kind"))
+            if not (video and audio) or kind == POSITIVE:
+                got = "the kind positive" if video and audio else f"'{video}' and '{audio}'"
+                raise DataError(f"Expected the two clips of a negative in {where}, but got {got}. Correct that line.")
+            if (video, audio) in found:
+                raise DataError(f"Expected each pair once, but got {video} with {audio} again in {where}. Take it out.")
+            kind = kind_of(Pair(video, audio, kind), labels.get(video, ""), labels.get(audio, ""))
+            found[video, audio] = Pair(video, audio, kind)
+    except csv.Error as error:
+        raise DataError(f"Expected {path} to be csv, but got: {error}. Save it again.") from error
+    if not found:
+        raise DataError(f"Expected at least one negative in {path}, but got none. Write it again.")
+    return list(found.values())

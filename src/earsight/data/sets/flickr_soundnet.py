@@ -1,0 +1,100 @@
+"""Flickr-SoundNet: 250 clips with boxes by three people each, its extended version, and training lists.
+
+Splits: `test` (250 positives), `extended` (these and 250 negatives), `supervised` (4750 training clips with boxes), and
+`10k` and `144k` (10,000 and 144,000 training clips without). The published list decides which clips are tested; papers
+have used 249 and 250 of them. The classes are not known, so the kind of the negatives is "unknown", unless a list of
+the user's own has a column `kind`.
+
+The boxes are XML files, one a clip: DATA/Annotations/ID.xml (annotations, xml), beside frames/ and audio/. A pixel has
+full weight where at least two boxes cover it, half where one does. The 144k list holds 20 of the test clips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from earsight.data.boxes_xml import read_boxes
+from earsight.data.clips import ClipSet
+from earsight.data.layout import Layout, Listed
+from earsight.data.lists import check_rows, negative_rows, read_ids, read_pairs, some
+from earsight.data.metadata import find
+from earsight.errors import DataError
+from earsight.types import POSITIVE, Row
+
+SPLITS = ("10k", "144k", "supervised", "test", "extended")
+DEFAULTS = {"train": "144k", "val": "", "test": "extended"}
+TESTS = ("flickr_soundnet:test",)
+"""Test sets that share their source with this one."""
+CONSENSUS = 2
+"""Boxes that must cover a pixel for full weight."""
+_LISTS = {
+    "10k": "flickr_10k.txt",
+    "144k": "flickr_144k.txt",
+    "supervised": "flickr_sup_train.txt",
+    "test": "flickr_test.csv",
+    "extended": "flickr_test.csv",
+}
+_NEGATIVES = "flickr_test_plus_silent.csv"
+_INSIDE = ("flickr_soundnet", "flickr")
+_ANNOTATIONS = ("Annotations", "annotations", "xml")
+
+
+def open(split: str, data: Path | None) -> ClipSet:
+    """The clips of `split`, with their media in `data`, and their boxes too where the split has any."""
+    layout = Layout(data, _INSIDE)
+    listed = read_ids(find(_LISTS[split], data))
+    rows: Sequence[Row] = [Row(id) for id in listed]
+    if split in ("supervised", "test", "extended"):
+        rows = _with_boxes(split, listed, layout)
+    if split == "extended":
+        rows = check_rows([*rows, *_negatives(data)], "flickr_soundnet:extended")
+    return Listed(f"flickr_soundnet:{split}", rows, layout)
+
+
+def ids(split: str, data: Path | None) -> list[str]:
+    """The ids of a split, from the lists alone: no boxes are needed."""
+    listed = read_ids(find(_LISTS[split], data))
+    return listed + [row.id for row in _negatives(data)] if split == "extended" else listed
+
+
+def video_of(id: str) -> str:
+    """The Flickr video of a clip, which is its id; of a pair, the video that is seen.
+
+    >>> video_of("10000130166"), video_of("10000130166+10437048305")
+    ('10000130166', '10000130166')
+    """
+    return id.partition("+")[0]
+
+
+def _negatives(data: Path | None) -> list[Row]:
+    return negative_rows(read_pairs(find(_NEGATIVES, data)), lambda id: "")
+
+
+def _with_boxes(split: str, listed: list[str], layout: Layout) -> list[Row]:
+    if layout.root is None:
+        raise DataError(
+            f"Expected the folder of Flickr-SoundNet, whose {_ANNOTATIONS[0]}/ID.xml hold the boxes of "
+            f"flickr_soundnet:{split}, but got none. Pass --data DIR."
+        )
+    folders = [base / name for base in layout.bases() for name in _ANNOTATIONS if (base / name).is_dir()]
+    files = {id: _first(folders, f"{id}.xml") for id in listed}
+    missing = [id for id, path in files.items() if path is None]
+    if missing:
+        raise DataError(
+            f"Expected boxes for the {len(listed)} clips of flickr_soundnet:{split} in "
+            f"{layout.root / _ANNOTATIONS[0]}/ID.xml, but got none for {len(missing)}: {some(missing)}. Put the XML "
+            f"files of Flickr-SoundNet there; to do without some clips, take them out of a {_LISTS[split]} of your own "
+            f"in {layout.root}."
+        )
+    boxes = {id: read_boxes(path) for id, path in files.items() if path is not None}
+    if not any(boxes.values()):
+        raise DataError(
+            f"Expected bbox nodes in the XML files of {folders[0]}, but got none in {len(boxes)} files. "
+            "Check that these are the annotations of Flickr-SoundNet."
+        )
+    return [Row(id, "", POSITIVE, boxes[id], CONSENSUS) for id in listed]
+
+
+def _first(folders: Sequence[Path], name: str) -> Path | None:
+    return next((folder / name for folder in folders if (folder / name).is_file()), None)

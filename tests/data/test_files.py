@@ -1,0 +1,74 @@
+"""Lists of clips are read whatever their names, and results are written whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from earsight.data.files import lines, read_names
+from earsight.errors import DataError, UsageError
+from earsight.files import refuse_existing, write_text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.txt", "one\ntwo+x@0.5\n"),
+        ("a.txt", "\ufeffone\r\n\r\ntwo+x@0.5"),
+        ("a.txt", "one\n two+x@0.5 \none\n"),
+        ("a.csv", "one,17\ntwo+x@0.5,0\n"),
+        ("a.csv", "one\n\ntwo+x@0.5\n"),
+    ],
+)
+def test_names_are_read_one_a_line_each_once(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_bytes(text.encode())
+    assert read_names(tmp_path / name) == ["one", "two+x@0.5"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "match"),
+    [
+        ("a.txt", b"", r"Expected at least one clip in .*a\.txt, but got none\. Write one name a line"),
+        ("a.txt", b"\xff\xfe\x80", r"to be a list of clips, but got: .*\. Name a text file"),
+        ("a.csv", b"a" * 200_000, r"to be csv, but got: .*\. Save it again"),
+        (
+            "a.csv",
+            b"video,audio,label\na,b,x\n",
+            r"Expected a list of clips, but got pairs in .*\. Name the set as SET\+",
+        ),
+    ],
+)
+def test_what_is_no_list_of_clips_is_told(tmp_path: Path, name: str, data: bytes, match: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(DataError, match=match):
+        read_names(tmp_path / name)
+
+
+def test_a_list_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"to be a list of clips, but got: .*No such file"):
+        read_names(tmp_path / "none.txt")
+
+
+def test_text_is_written_with_plain_line_ends_and_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "list.txt"
+    write_text(path, lines(["a", "b"]))
+    assert path.read_bytes() == b"a\nb\n"
+    assert [p.name for p in path.parent.iterdir()] == ["list.txt"]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text("old")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "\ud800")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["list.txt"]
+
+
+def test_files_are_replaced_only_when_asked(tmp_path: Path) -> None:
+    (tmp_path / "b").touch()
+    refuse_existing([tmp_path / "a"], force=False)
+    refuse_existing([tmp_path / "a", tmp_path / "b"], force=True)
+    with pytest.raises(UsageError, match=r"Expected no file at .*b yet, but got one\. Use --force to replace it"):
+        refuse_existing([tmp_path / "a", tmp_path / "b"], force=False)
