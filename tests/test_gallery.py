@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
+from earsight.config import Inputs
+from earsight.data.clips import open_set
 from earsight.evaluate import Evaluation
-from earsight.gallery import choose, tiles
+from earsight.gallery import choices, choose, groups
 from earsight.methods.base import Method
 from earsight.metrics.base import Records
 from earsight.protocols import get
+from earsight.scoring import score
+from earsight.types import Maps
 
 
-def evaluation(kinds: list[str], areas: list[float]) -> Evaluation:
+def evaluation(kinds: list[str], areas: list[float], ciou: list[float] | None = None) -> Evaluation:
     n = len(kinds)
     positive = np.array(kinds) == "positive"
     records = Records(
@@ -21,7 +26,7 @@ def evaluation(kinds: list[str], areas: list[float]) -> Evaluation:
         np.array(["dog"] * n),
         np.array(areas),
         np.linspace(0, 1, n),
-        np.where(positive, 0.5, np.nan),
+        np.where(positive, 0.5 if ciou is None else np.array(ciou), np.nan),
     )
     return Evaluation("set:test", "abc", get("exact"), "real", records, {}, 0.0, 1.0)
 
@@ -36,6 +41,47 @@ def test_a_set_without_positives_shows_its_negatives() -> None:
     assert choose(evaluation(["easy", "easy"], [0, 0])) == [0, 1]
 
 
+def test_best_and_worst_go_by_overlap_and_negatives_by_confidence() -> None:
+    kinds = ["positive"] * 5 + ["easy"] * 3
+    found = choices(evaluation(kinds, [9.0] * 8, [0.3, 0.9, 0.1, 0.5, 0.7, 0, 0, 0]), count=2)
+    assert list(found) == ["A few of each kind", "Best", "Worst", "Most confident negatives"]
+    assert (found["Best"], found["Worst"], found["Most confident negatives"]) == ([1, 4], [2, 0], [7, 6])
+
+
+def test_no_clip_is_both_among_the_best_and_the_worst() -> None:
+    found = choices(evaluation(["positive"] * 5, [9.0] * 5, [0.3, 0.9, 0.1, 0.5, 0.7]))
+    assert (found["Best"], found["Worst"]) == ([1, 4], [2, 0])
+    assert list(choices(evaluation(["positive", "easy"], [9.0, 0]))) == [
+        "A few of each kind",
+        "Most confident negatives",
+    ]
+    assert list(choices(evaluation(["easy"], [0]))) == ["A few of each kind", "Most confident negatives"]
+
+
+def test_tiles_tell_what_was_heard_and_answered() -> None:
+    toys = open_set("toybox:extended", limit=6)
+    rows = list(toys.rows)
+    center = np.exp(-(np.hypot(*np.mgrid[-1:1:7j, -1:1:7j]) ** 2)).astype(np.float32)
+    dense = torch.from_numpy(np.stack([center * (i + 1) / 6 for i in range(6)]))
+    maps = Maps(dense, dense, (0.0, 1.0))
+    records = score(maps, rows, [get("exact")])[0]
+    done = Evaluation.of(records, toys, get("exact"), maps=maps)
+    model = Method.__new__(Method)
+    torch.nn.Module.__init__(model)
+    model.inputs = Inputs(rate=8000, seconds=1.0)
+    found = groups(done, toys, model, threshold=0.5)
+    assert list(found) == list(choices(done))
+    for title, some in found.items():
+        for i, tile in zip(choices(done)[title], some, strict=True):
+            assert tile.id == rows[i].id
+            assert tile.boxes == rows[i].boxes
+            assert (tile.mask is None) == (records.confidence[i] < 0.5)
+            verdict = "visible" if records.confidence[i] >= 0.5 else "no visible source"
+            assert tile.caption.startswith(f"hears {rows[i].label or 'the room'}: {verdict}\n")
+            assert f"confidence {records.confidence[i]:.2f}" in tile.caption
+            assert tile.score.shape == tile.picture.shape[1:]
+
+
 def test_an_evaluation_without_maps_cannot_be_drawn() -> None:
     with pytest.raises(ValueError, match="made without keep_maps=True"):
-        tiles(evaluation(["positive"], [5]), None, Method.__new__(Method))  # type: ignore[arg-type]
+        groups(evaluation(["positive"], [5]), None, Method.__new__(Method))  # type: ignore[arg-type]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,9 @@ EXACT = get("exact")
 def some_records(kinds: tuple[str, ...] = ("positive", "positive", "easy", "hard"), count: int = 80) -> Records:
     random = np.random.default_rng(0)
     rows = [Row(f"c{i}", kind=kinds[i % len(kinds)]) for i in range(count)]
-    return Records.of(rows, np.zeros(count), random.random(count), random.random(count))
+    columns = {name: random.random(count) for name in ("confidence", "ciou")}
+    area = 40_000 * random.random(count)
+    return Records.of(rows, area=area, by_size=random.random((count, 9)), **columns)
 
 
 def picture(path: Path) -> np.ndarray:  # type: ignore[type-arg]
@@ -44,6 +48,21 @@ def test_curves_and_histogram_are_drawn(tmp_path: Path) -> None:
     plots.confidence_histogram(tmp_path / "h.png", some_records(), threshold=0.4)
     for name in ("new/pr.png", "f1.png", "h.png"):
         picture(tmp_path / name)
+
+
+def test_sweeps_are_drawn(tmp_path: Path) -> None:
+    two = {"slavc": some_records(), "a model with a name of more than one line of a legend " * 2: some_records()}
+    plots.ap_against_iou(tmp_path / "iou.png", two, EXACT)
+    plots.loc_acc_against_size(tmp_path / "size.png", some_records(), EXACT)
+    for name in ("iou.png", "size.png"):
+        picture(tmp_path / name)
+
+
+def test_plots_go_into_memory_as_into_a_file(tmp_path: Path) -> None:
+    plots.loc_acc_against_size(tmp_path / "size.png", some_records(), EXACT)
+    file = io.BytesIO()
+    plots.loc_acc_against_size(file, some_records(), EXACT)
+    assert file.getvalue() == (tmp_path / "size.png").read_bytes()
 
 
 def test_one_clip_and_equal_confidences_are_drawn_too(tmp_path: Path) -> None:
@@ -71,6 +90,26 @@ def test_a_log_without_numbers_is_refused(tmp_path: Path) -> None:
         plots.training_curve(tmp_path / "t.png", [{"step": 1, "lr": 0.1}])
 
 
+@pytest.mark.parametrize(("height", "width"), [(48, 64), (600, 400), (1, 1)])
+def test_a_tile_becomes_a_small_jpeg(height: int, width: int) -> None:
+    written = plots.overlay_jpeg(tile(height, width), side=120)
+    pixels = imread(io.BytesIO(written), format="jpeg")
+    assert max(pixels.shape[:2]) == 120
+    assert pixels.shape[1] == pytest.approx(pixels.shape[0] * width / height, abs=1)
+    assert len(written) < 20_000
+
+
+def test_a_tile_shows_its_box_and_outline() -> None:
+    black, flat = np.zeros((3, 100, 100), dtype=np.uint8), np.zeros((100, 100), dtype=np.float32)
+    left = np.zeros((100, 100), dtype=bool)
+    left[:, :50] = True
+    marked = plots.Tile(black, flat, mask=left, boxes=((0.6, 0.2, 0.9, 0.8),))
+    pixels = imread(io.BytesIO(plots.overlay_jpeg(marked, side=100)), format="jpeg").astype(int)
+    assert pixels[50, 49].min() > 150  # white
+    assert pixels[50, 60, 2] - pixels[50, 60, 0] > 60  # cyan
+    assert pixels[50, 75].max() < 60
+
+
 @pytest.mark.parametrize("count", [1, 3, 5])
 def test_a_grid_of_any_number_of_tiles_is_drawn(tmp_path: Path, count: int) -> None:
     plots.overlay_grid(tmp_path / "g.png", [tile() for _ in range(count)], columns=3)
@@ -92,6 +131,14 @@ def test_nothing_to_draw_is_refused(tmp_path: Path) -> None:
         plots.pr_curve(tmp_path / "p.png", negatives, EXACT)
     with pytest.raises(UsageError, match="records with positives, but got none"):
         plots.f1_curve(tmp_path / "p.png", negatives, EXACT)
+    with pytest.raises(UsageError, match="records with positives, but got none"):
+        plots.loc_acc_against_size(tmp_path / "p.png", negatives, EXACT)
+    with pytest.raises(UsageError, match="records with positives, but got none"):
+        plots.ap_against_iou(tmp_path / "p.png", {"slavc": negatives}, EXACT)
+    with pytest.raises(UsageError, match="records to draw, but got none"):
+        plots.ap_against_iou(tmp_path / "p.png", {}, EXACT)
+    with pytest.raises(UsageError, match=r"measured at every prediction size, but got none\. Score with sizes=True"):
+        plots.loc_acc_against_size(tmp_path / "p.png", replace(some_records(), by_size=np.zeros((80, 0))), EXACT)
     with pytest.raises(UsageError, match="records to draw, but got none"):
         plots.confidence_histogram(tmp_path / "p.png", negatives.where(np.zeros(80, dtype=bool)))
 

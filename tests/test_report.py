@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,10 +26,16 @@ EXACT = get("exact")
 def some(audio: str = "real", model: str = "slavc", set_name: str = "toybox:extended", seed: int = 0) -> Evaluation:
     random = np.random.default_rng(seed)
     rows = [Row(f"c{i}", kind="easy" if i % 2 else "positive") for i in range(40)]
-    records = Records.of(rows, np.full(40, 9000.0), random.random(40), random.random(40))
-    floor = max_f1.floor(records, EXACT)
-    failures = (("broken", "broken.mp4: ends too early."),)
-    return Evaluation(set_name, "abc", EXACT, audio, records, measure(records, EXACT), floor, 0.5, failures, model)
+    columns = {name: random.random(40) for name in ("confidence", "ciou")}
+    records = Records.of(rows, area=np.full(40, 9000.0), by_size=random.random((40, 9)), **columns)
+    numbers, floor = measure(records, EXACT), max_f1.floor(records, EXACT)
+    failures = (("broken", "/data/of/mine/broken.mp4: ends too early."),)
+    return Evaluation(set_name, "abc", EXACT, audio, records, numbers, floor, 0.5, failures, model, rows=41)
+
+
+def write(folder: Path, evaluations: Sequence[Evaluation], **options: Any) -> list[Path]:
+    """A report with few draws: how sure its intervals are is another test's matter."""
+    return write_report(folder, evaluations, draws=20, **options)
 
 
 ALL = [some("none", "centre prior", seed=3), some(), some("silent", seed=2), some("shuffled", seed=1)]
@@ -59,6 +67,12 @@ def test_each_model_has_its_own_floor_and_each_set_its_own_lines() -> None:
     assert len([row for row in rows if row["set"] == "other:test"]) == 2
 
 
+def test_lines_name_the_protocol_where_there_are_several() -> None:
+    rows = lines([some(), replace(some(), protocol=get("paper"))])
+    assert [row["protocol"] for row in rows] == ["exact", "exact", "paper", "paper"]
+    assert list(rows[0])[:3] == ["set", "protocol", "model"]
+
+
 def test_tables_line_up() -> None:
     rows = lines(ALL)
     text = table(rows).splitlines()
@@ -70,10 +84,12 @@ def test_tables_line_up() -> None:
 
 
 def test_a_report_holds_everything(tmp_path: Path) -> None:
-    tiles = [Tile(np.zeros((3, 32, 32), dtype=np.uint8), np.eye(32, dtype=np.float32))]
+    tile = Tile(np.zeros((3, 32, 32), dtype=np.uint8), np.eye(32, dtype=np.float32))
+    tiles = {"A few": [tile], "Best": [tile, tile], "None": []}
     log = [{"step": 0, "loss": 1.0}, {"epoch": 1, "loss": 0.5}]
-    files = write_report(tmp_path / "report", ALL, tiles=tiles, log=log, extra={"seconds": 3})
+    files = write(tmp_path / "report", ALL, tiles=tiles, log=log, extra={"seconds": 3})
     assert {str(path.relative_to(tmp_path / "report")) for path in files} == {
+        "report.html",
         "metrics.json",
         "table.md",
         "records-toybox-extended.parquet",
@@ -82,47 +98,88 @@ def test_a_report_holds_everything(tmp_path: Path) -> None:
         "records-toybox-extended-centre.parquet",
         "plots/pr-toybox-extended.png",
         "plots/f1-toybox-extended.png",
+        "plots/iou-toybox-extended.png",
+        "plots/size-toybox-extended.png",
         "plots/confidence-toybox-extended.png",
         "plots/overlays.png",
+        "plots/overlays-best.png",
         "plots/training.png",
     }
     assert all(path.stat().st_size > 0 for path in files)
+    assert {path for path in (tmp_path / "report").rglob("*") if path.is_file()} == set(files)
     values = json.loads((tmp_path / "report" / "metrics.json").read_text())
     assert values["extra"] == {"seconds": 3}
     assert values["evaluations"][1]["metrics"]["ap"] == ALL[1].metrics["ap"]
-    back = Records.read(tmp_path / "report" / "records-toybox-extended.parquet")
-    assert measure(back, EXACT) == ALL[1].metrics
-    page = (tmp_path / "report" / "table.md").read_text()
+    back = Records.read(tmp_path / "report" / values["evaluations"][1]["records"])
+    assert measure(back, EXACT) == pytest.approx(ALL[1].metrics, rel=0, abs=0, nan_ok=True)
+
+
+def test_the_markdown_card_says_how_it_was_measured_and_what_is_missing(tmp_path: Path) -> None:
+    write(tmp_path, ALL, extra={"command": "earsight eval x --on toybox"})
+    page = (tmp_path / "table.md").read_text()
     assert EXACT.hash in page
+    assert "40 of 41 clips" in page
     assert "1 clips could not be read" in page
     assert "- broken: broken.mp4: ends too early." in page
+    for part in ("## toybox:extended", "### slavc", "Audio drop", "By size of the source", "By kind of negative"):
+        assert part in page
+    assert "| strict_hits       | no       |" in page
+    assert "    earsight eval x --on toybox\n" in page
+
+
+def test_metrics_say_what_the_card_says(tmp_path: Path) -> None:
+    write(tmp_path, ALL, extra={"command": "earsight eval /home/me/x --on toybox"})
+    text = (tmp_path / "metrics.json").read_text()
+    assert "/data/of/mine" not in text
+    assert "/home/me" not in text
+    values = json.loads(text)
+    assert "extra" not in values
+    entry = values["evaluations"][1]
+    assert (entry["n"], entry["rows"], entry["missing"]) == (40, 41, ["broken"])
+    assert entry["failures"] == [{"id": "broken", "reason": "broken.mp4: ends too early."}]
+    low, high = entry["intervals"]["loc_acc"]
+    assert low <= entry["metrics"]["loc_acc"] <= high
+    assert any("1 of 41 clips are missing (2.4%)" in warning for warning in entry["warnings"])
+    (group,) = values["groups"]
+    assert (group["set"], group["protocol"], group["protocol_hash"]) == ("toybox:extended", "exact", EXACT.hash)
+    drop = group["audio_drop"]["slavc"]["shuffled"]["loc_acc"]
+    assert drop["value"] == pytest.approx(ALL[1].metrics["loc_acc"] - ALL[3].metrics["loc_acc"])
+    assert drop["interval"][0] <= drop["value"] <= drop["interval"][1]
+    assert set(group["audio_drop"]["slavc"]) == {"shuffled", "silent"}
+    assert set(entry["warnings"]) <= set(group["warnings"])
+
+
+def test_names_cannot_break_the_markdown_table(tmp_path: Path) -> None:
+    write(tmp_path, [some(model="a|b\n| c")])
+    rows = [line for line in (tmp_path / "table.md").read_text().splitlines() if "a\\|b" in line]
+    assert any(line.startswith("| a\\|b \\| c") for line in rows)
 
 
 def test_the_same_evaluations_give_the_same_bytes(tmp_path: Path) -> None:
-    first, second = (write_report(tmp_path / name, ALL) for name in ("a", "b"))
+    first, second = (write(tmp_path / name, ALL) for name in ("a", "b"))
     for one, two in zip(first, second, strict=True):
         assert one.read_bytes() == two.read_bytes()
 
 
 def test_a_report_is_not_overwritten_unless_forced(tmp_path: Path) -> None:
-    write_report(tmp_path, ALL[:2])
+    write(tmp_path, ALL[:2])
     before = (tmp_path / "metrics.json").read_bytes()
     with pytest.raises(UsageError, match=r"without a report, but got .*metrics.json .* use --force"):
-        write_report(tmp_path, [some(seed=9)])
+        write(tmp_path, [some(seed=9)])
     assert (tmp_path / "metrics.json").read_bytes() == before
-    write_report(tmp_path, [some(seed=9)], force=True)
+    write(tmp_path, [some(seed=9)], force=True)
     assert (tmp_path / "metrics.json").read_bytes() != before
 
 
 def test_files_are_told_apart_by_model_and_protocol(tmp_path: Path) -> None:
     other = replace(some(), protocol=get("paper"))
-    names = {path.name for path in write_report(tmp_path, [some(), some(model="ez/vsl"), other])}
+    names = {path.name for path in write(tmp_path, [some(), some(model="ez/vsl"), other])}
     assert {"records-toybox-extended-slavc-exact.parquet", "records-toybox-extended-ez-vsl-exact.parquet"} <= names
     assert "records-toybox-extended-slavc-paper.parquet" in names
 
 
 def test_two_equal_evaluations_and_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="differ in set, model, protocol or audio, but got two toybox-extended"):
-        write_report(tmp_path, [some(), some()])
+        write(tmp_path, [some(), some()])
     with pytest.raises(UsageError, match="at least one evaluation to report, but got none"):
-        write_report(tmp_path, [])
+        write(tmp_path, [])

@@ -16,7 +16,7 @@ from earsight.data.controls import Audio
 from earsight.data.toys.video import write_film
 from earsight.errors import UsageError
 from earsight.evaluate import Evaluation, center_prior, evaluate
-from earsight.gallery import tiles
+from earsight.gallery import groups
 from earsight.localize import Localizer, localize_video
 from earsight.methods.base import build
 from earsight.recipes import slavc_toybox
@@ -43,7 +43,7 @@ def run(out: Path, *, seed: int = 0, quick: bool = False, force: bool = False) -
     say("3/4  Measuring on unseen toys, half of them with a sound that nothing visible makes.")
     protocol = protocols.get(job.protocol)
     results: list[Evaluation] = [
-        evaluate(weights.model, test, protocol, audio=audio, name=name, keep_maps=audio == "real")
+        evaluate(weights.model, test, protocol, audio=audio, name=name, keep_maps=audio == "real", sizes=True)
         for audio, name in CONTROLS
     ]
     torch.manual_seed(seed)
@@ -53,9 +53,9 @@ def run(out: Path, *, seed: int = 0, quick: bool = False, force: bool = False) -
     write_report(
         out / "report",
         results,
-        tiles=tiles(results[0], test, weights.model, calibration and calibration["threshold"]),
+        tiles=groups(results[0], test, weights.model, calibration and calibration["threshold"]),
         log=read_log(out / "run" / LOG),
-        extra={"seed": seed, "calibration": calibration},
+        extra={"command": f"earsight demo --seed {seed}{' --quick' * quick}", "seed": seed, "calibration": calibration},
         force=force,
     )
 
@@ -71,9 +71,7 @@ def run(out: Path, *, seed: int = 0, quick: bool = False, force: bool = False) -
             f"({100 * calibration['false_alarm']:.0f}% false alarms, {100 * calibration['recall']:.0f}% of visible "
             f"sources found on {calibration['set']}).\n"
         )
-    sys.stdout.write(
-        f"Report with plots and overlays: {out / 'report'}\nFilm with heat map and sound: {out / 'film'}\n"
-    )
+    sys.stdout.write(f"Report card: {out / 'report' / 'report.html'}\nFilm with heat map and sound: {out / 'film'}\n")
     sys.stdout.write(f"Your own video: earsight localize {out / 'run'} VIDEO\n")
     say(f"Done in {time.monotonic() - began:.0f} s.")
 

@@ -1,4 +1,4 @@
-"""Pictures of what a model answered: a few clips of every size and of every kind of negative, drawn for the report."""
+"""Pictures of what a model answered, drawn for the report: a neutral choice, the best, the worst, the false alarms."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import torch
 from earsight.data.clips import ClipSet
 from earsight.evaluate import Evaluation
 from earsight.heatmap import stretch
+from earsight.masking import predict
 from earsight.methods.base import Method
 from earsight.plots import Tile
-from earsight.protocols import predict
 from earsight.types import Maps
+
+NEUTRAL = "A few of each kind"
 
 
 def choose(evaluation: Evaluation, positives: int = 8, each_kind: int = 2) -> list[int]:
@@ -29,31 +31,70 @@ def choose(evaluation: Evaluation, positives: int = 8, each_kind: int = 2) -> li
     return [int(i) for i in chosen]
 
 
-def tiles(evaluation: Evaluation, clip_set: ClipSet, model: Method, threshold: float | None = None) -> list[Tile]:
-    """Overlays of chosen clips; needs an evaluation that kept its maps. The colours mean the same in every picture."""
+def choices(evaluation: Evaluation, count: int = 8) -> dict[str, list[int]]:
+    """Record positions to show under each title: beside the neutral choice, what went best and what went worst.
+
+    Best and worst go by cIoU, negatives by how sure the model is of a source that is not there. Equal ones stay in the
+    order of the list. A title without clips is left out.
+    """
+    records = evaluation.records
+    positive, negative = np.flatnonzero(records.positives), np.flatnonzero(~records.positives)
+    ranked = positive[np.argsort(-records.ciou[positive], kind="stable")]
+    half = (
+        min(count, max(1, len(ranked) // 2)) if len(ranked) > 1 else 0
+    )  # no clip is both among the best and the worst
+    sure = negative[np.argsort(-records.confidence[negative], kind="stable")]
+    found = {
+        NEUTRAL: choose(evaluation),
+        "Best": ranked[:half].tolist(),
+        "Worst": ranked[len(ranked) - half :][::-1].tolist(),
+        "Most confident negatives": sure[:count].tolist(),
+    }
+    return {title: [int(i) for i in chosen] for title, chosen in found.items() if chosen}
+
+
+def groups(
+    evaluation: Evaluation, clip_set: ClipSet, model: Method, threshold: float | None = None
+) -> dict[str, list[Tile]]:
+    """Overlays of the chosen clips under their titles; needs an evaluation that kept its maps.
+
+    The colours mean the same in every picture. From `threshold` on a source is called visible.
+    """
     if evaluation.maps is None:
         raise ValueError("Expected an evaluation with its maps, but it was made without keep_maps=True.")
     at = {row.id: i for i, row in enumerate(clip_set.rows)}
-    everything = (evaluation.maps.dense - (evaluation.maps.bounds or (0.0, 1.0))[0]).numpy()
-    if evaluation.maps.bounds is not None:
-        everything = everything / (evaluation.maps.bounds[1] - evaluation.maps.bounds[0])
+    bounds = evaluation.maps.bounds or (0.0, 1.0)
+    everything = (evaluation.maps.dense.numpy() - bounds[0]) / (bounds[1] - bounds[0])
     low, high = np.quantile(everything, [0.5, 0.98])
-    out: list[Tile] = []
-    records = evaluation.records
-    for i in choose(evaluation):
-        row = clip_set.rows[at[str(records.id[i])]]
-        clip = clip_set.read(at[row.id], model.inputs.rate, model.inputs.seconds)
-        maps = evaluation.maps
-        native = None if maps.confidence is None else maps.confidence[i : i + 1]
-        one = Maps(maps.native[i : i + 1], maps.dense[i : i + 1], maps.bounds, native)
-        side = (clip.frame.shape[1], clip.frame.shape[2])
-        with torch.inference_mode():
-            prediction = predict(one, evaluation.protocol, side)
-        score = stretch(prediction.score[0].numpy(), float(low), float(high))
-        sure = float(records.confidence[i])
-        accepted = threshold is None or sure >= threshold
-        text = f"hears {row.label or 'the room'}: " + ("visible" if accepted else "no visible source")
-        detail = f"cIoU {records.ciou[i]:.2f}" if row.positive else f"negative, {row.kind}"
-        caption = f"{text}\n{detail}, confidence {sure:.2f}"
-        out.append(Tile(clip.frame, score, caption, prediction.mask[0].numpy() if accepted else None, row.boxes))
-    return out
+    chosen = choices(evaluation)
+    drawn: dict[int, Tile] = {}
+    for i in sorted({i for some in chosen.values() for i in some}):  # a clip under two titles is read once
+        place = at[str(evaluation.records.id[i])]
+        drawn[i] = _tile(evaluation, evaluation.maps, i, clip_set, place, model, (float(low), float(high)), threshold)
+    return {title: [drawn[i] for i in some] for title, some in chosen.items()}
+
+
+def _tile(
+    evaluation: Evaluation,
+    maps: Maps,
+    i: int,
+    clip_set: ClipSet,
+    place: int,
+    model: Method,
+    colors: tuple[float, float],
+    threshold: float | None,
+) -> Tile:
+    """The record at `i`, which is the clip at `place` in its set."""
+    records, row = evaluation.records, clip_set.rows[place]
+    clip = clip_set.read(place, model.inputs.rate, model.inputs.seconds)
+    native = None if maps.confidence is None else maps.confidence[i : i + 1]
+    one = Maps(maps.native[i : i + 1], maps.dense[i : i + 1], maps.bounds, native)
+    with torch.inference_mode():
+        prediction = predict(one, evaluation.protocol, (clip.frame.shape[1], clip.frame.shape[2]))
+    sure = float(records.confidence[i])
+    accepted = threshold is None or sure >= threshold
+    text = f"hears {row.label or 'the room'}: " + ("visible" if accepted else "no visible source")
+    detail = f"cIoU {records.ciou[i]:.2f}" if row.positive else f"negative, {row.kind}"
+    mask = prediction.mask[0].numpy() if accepted else None
+    score = stretch(prediction.score[0].numpy(), *colors)
+    return Tile(clip.frame, score, f"{text}\n{detail}, confidence {sure:.2f}", mask, row.boxes, row.id)

@@ -81,7 +81,12 @@ def test_a_report_shows_its_table(tmp_path: Path, capsys: Captured) -> None:
     assert f"Expected {tmp_path / 'table.md'} beside metrics.json" in capsys.readouterr().err
     (tmp_path / "table.md").write_text("# Evaluation\n", encoding="utf-8")
     assert main(["show", str(tmp_path)]) == 0
-    assert "# Evaluation" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "# Evaluation" in out
+    assert "report.html" not in out
+    (tmp_path / "report.html").write_text("<!doctype html>", encoding="utf-8")
+    assert main(["show", str(tmp_path)]) == 0
+    assert f"a report, with a page for the browser: {tmp_path / 'report.html'}" in capsys.readouterr().out
     assert main(["show", str(tmp_path / "metrics.json"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"kind": "report", "path": str(tmp_path), "evaluations": []}
 

@@ -132,7 +132,9 @@ def report_text(values: dict[str, Any]) -> str:
     table = Path(values["path"]) / "table.md"
     if not table.is_file():
         raise UsageError(f"Expected {table} beside metrics.json, but it is not there. Use --json to see the numbers.")
-    return f"{values['path']}: a report\n\n{table.read_text(encoding='utf-8').rstrip()}"
+    page = Path(values["path"]) / "report.html"
+    told = f", with a page for the browser: {page}" if page.is_file() else ""
+    return f"{values['path']}: a report{told}\n\n{table.read_text(encoding='utf-8').rstrip()}"
 
 
 def of_media(path: Path) -> dict[str, Any]:

@@ -1,0 +1,65 @@
+"""What all plots share: colours, plain axes, and saving to a file or into memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from earsight.errors import UsageError
+from earsight.metrics.base import Records
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Target = Path | BinaryIO
+"""Where a plot goes: a PNG file, or an open binary file such as io.BytesIO."""
+# Colours that stay apart for people with any kind of colour vision; the first is always the model or the positives.
+PALETTE = ("#0072B2", "#D55E00", "#E69F00", "#CC79A7", "#009E73", "#56B4E9", "#5A5A5A")
+GREY = "#8A8A8A"
+
+
+def new_figure(rows: int = 1, columns: int = 1, size: tuple[float, float] | None = None) -> tuple[Figure, Any]:
+    """A figure and its axes: one, or an array of them."""
+    # A Figure without pyplot: no global state, no window system, safe in threads.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size or (5.6 * columns, 4.0 * rows), dpi=150, layout="constrained")
+    axes: Any = figure.subplots(rows, columns)
+    for one in np.ravel(np.array(axes, dtype=object)):
+        _plain(one)
+    return figure, axes
+
+
+def key(figure: Figure) -> None:
+    """The legend, below the axes, where it covers no line whatever the numbers are, in as few rows as fit."""
+    labels = [label for axes in figure.axes for label in axes.get_legend_handles_labels()[1]]
+    columns = len(labels)
+    while columns > 1:
+        widest = [max(map(len, part)) for part in np.array_split(np.array(labels, dtype=object), columns)]
+        if sum(0.5 + 0.072 * letters for letters in widest) <= 5.5:  # inches, at this size of letters
+            break
+        columns -= 1
+    figure.legend(
+        loc="outside lower center", ncols=columns, frameon=False, fontsize=9.5, handlelength=1.5, columnspacing=1.4
+    )
+
+
+def save(figure: Figure, to: Target) -> None:
+    """Write the figure as PNG, without a version inside: the same numbers give the same bytes."""
+    if isinstance(to, Path):
+        to.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(to, format="png", metadata={"Software": None})
+
+
+def need_positives(records: Records) -> None:
+    if not records.positives.any():
+        raise UsageError("Expected records with positives, but got none. Evaluate a set with visible sources.")
+
+
+def _plain(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="#E4E4E4", lw=0.8)
+    axes.set_axisbelow(True)

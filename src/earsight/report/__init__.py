@@ -1,0 +1,95 @@
+"""Reports: a folder with a web page, the numbers as JSON, the records as Parquet, a table and plots.
+
+`lines` and `table` make the tables that commands print.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from earsight.errors import UsageError
+from earsight.evaluate import Evaluation
+from earsight.files import write_atomically, write_text
+from earsight.plots import Tile
+from earsight.report.card import Card
+from earsight.report.drawn import of_group, of_log, of_tiles
+from earsight.report.groups import groups, names
+from earsight.report.markdown import markdown_card
+from earsight.report.page import Content, web_page
+from earsight.report.tables import COLUMNS, lines
+from earsight.report.text import percent, points, span, table
+
+__all__ = ["COLUMNS", "lines", "percent", "points", "span", "table", "write_report"]
+
+
+def write_report(
+    folder: Path,
+    evaluations: Sequence[Evaluation],
+    *,
+    tiles: Mapping[str, Sequence[Tile]] | None = None,
+    log: Sequence[Mapping[str, Any]] = (),
+    extra: Mapping[str, Any] | None = None,
+    draws: int = 1000,
+    force: bool = False,
+) -> list[Path]:
+    """Write report.html, metrics.json, table.md, records-SET.parquet and plots/*.png, and say which files those are.
+
+    `tiles` are pictures by the title of their group, `log` holds training rows, `extra` plain JSON values; of these,
+    "command" is shown as the way to make the report again, and the others go to metrics.json too. `draws` is how many
+    times clips are drawn for the intervals. Files that exist are only replaced with `force`. The same evaluations give
+    the same bytes.
+    """
+    if not evaluations:
+        raise UsageError("Expected at least one evaluation to report, but got none. Evaluate a set first.")
+    extra = dict(extra or {})
+    command = str(extra.pop("command", ""))
+    grouped = groups(evaluations)
+    name_of = {id(e): name for e, name in zip(evaluations, names(evaluations), strict=True)}
+    plots = [of_group(group, name_of) for group in grouped]
+    grids, training = of_tiles(tiles or {}), of_log(log)
+    drawn = [plot for some in [*plots, grids, training] for plot in some]
+    records = {id(e): f"records-{name_of[id(e)]}.parquet" for e in evaluations}
+    beside = ["metrics.json", "table.md", *records.values(), *(f"plots/{plot.file}" for plot in drawn)]
+    there = [folder / name for name in [*beside, "report.html"] if (folder / name).exists()]
+    if there and not force:
+        raise UsageError(
+            f"Expected a report folder without a report, but got {there[0]} and {len(there) - 1} more files there. "
+            "Name another folder, or use --force to replace them."
+        )
+
+    cards = [Card.of(group, draws) for group in grouped]
+    png = {plot.file: plot.png() for plot in drawn}
+    content = Content(cards, plots, tiles or {}, training, png, beside, command, extra)
+    card_of = {id(e): card for card in cards for e in card.group.evaluations}
+    values = {
+        "evaluations": [card_of[id(e)].to_json(e, records[id(e)]) for e in evaluations],
+        "groups": [card.group_json() for card in cards],
+        **({"extra": extra} if extra else {}),
+    }
+    write: dict[str, Callable[[Path], object]] = {
+        "report.html": partial(_text, web_page(content)),
+        "metrics.json": partial(_text, json.dumps(values, indent=2, sort_keys=True) + "\n"),
+        "table.md": partial(_text, markdown_card(cards, command)),
+    }
+    write |= {records[id(e)]: e.records.write for e in evaluations}
+    write |= {f"plots/{name}": partial(_bytes, content) for name, content in png.items()}
+    (folder / "plots").mkdir(parents=True, exist_ok=True)
+    for name, how in write.items():
+        how(folder / name)
+    return [folder / name for name in write]
+
+
+def _text(text: str, path: Path) -> None:
+    write_text(path, text)
+
+
+def _bytes(content: bytes, path: Path) -> None:
+    write_atomically(path, lambda beside: _fill(beside, content))
+
+
+def _fill(path: Path, content: bytes) -> None:
+    path.write_bytes(content)

@@ -1,0 +1,133 @@
+"""The tables of a report card, as rows of words: for the screen, for Markdown and for the web page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from earsight.evaluate import Evaluation
+from earsight.metrics import loc_acc, negative_kinds, sizes
+from earsight.protocols import Protocol
+from earsight.report.groups import Group, called, groups
+from earsight.report.text import percent
+
+COLUMNS = {"ap": "AP", "max_f1": "max-F1", "loc_acc": "LocAcc", "auc": "AUC", "auroc": "AUROC"}
+_CHOICES = {
+    "size": "side of the square, in pixels, on which prediction and ground truth meet",
+    "upsample": "how maps grow to that size",
+    "align_corners": "whether the outer cells of a map are stretched to the picture's edge",
+    "scaling": "what the pixel threshold sees: scores scaled by the method's bounds, or each map stretched to 0..1",
+    "threshold": "which pixels are predicted",
+    "level": "share of the pixels left out by top_half, or the score from which on pixels are predicted",
+    "strict": "whether pixels must be above the threshold, not equal to it",
+    "confidence": "what says how sure the model is that the source is visible",
+    "ciou": "whether missed ground truth counts (union) or not (no_miss)",
+    "gamma": "cIoU that makes a hit",
+    "strict_hits": "whether a hit must be above gamma, not equal to it",
+    "average_precision": "every threshold with recall from 0, or the published code's sub-sampled sum",
+    "f1": "every threshold, or the published code's ten or eleven",
+}
+
+
+def lines(evaluations: Sequence[Evaluation]) -> list[dict[str, str]]:
+    """The lines of the result table: per set each model, its controls, the centre prior, then the ceiling.
+
+    "F1 floor" is what accepting everything would score as max-F1. Values are in percent with two decimals; what is
+    undefined or does not apply is a dash. Where there are several protocols, each line says its own.
+    """
+    out: list[dict[str, str]] = []
+    several = len({e.protocol.hash for e in evaluations}) > 1
+    for group in groups(evaluations):
+        start = {"set": group.set_name, **({"protocol": group.protocol.name} if several else {})}
+        out += [{**start, **line} for line in group_lines(group)]
+    return out
+
+
+def group_lines(group: Group) -> list[dict[str, str]]:
+    """The lines of one set and protocol."""
+    out = []
+    for e in group.evaluations:
+        numbers = {title: percent(e.metrics.get(name, math.nan)) for name, title in COLUMNS.items()}
+        out.append({"model": called(e), **_with_floor(numbers, percent(e.floor)), "N": str(e.n)})
+    first = (*group.models, *group.evaluations)[0]
+    seen = first.records.positives
+    best = loc_acc.best_ciou(first.records.area[seen], group.protocol, first.records.support[seen])
+    blank = {**_with_floor(dict.fromkeys(COLUMNS.values(), "-"), "-"), "N": "-"}
+    ceiling = {"LocAcc": percent(first.ceiling), "AUC": percent(loc_acc.auc(best))}
+    return [*out, {"model": f"ceiling ({group.protocol.threshold})", **blank, **ceiling}]
+
+
+def by_size(group: Group) -> list[dict[str, str]]:
+    """LocAcc, and AP where there is one model, for sources of each size, beside the centre prior."""
+    if not group.models:
+        return []
+    first, alone = group.models[0], len(group.models) == 1
+    rows = []
+    for bucket, count in sizes.counts(first.records, group.protocol).items():
+        row = {"size": bucket, "clips": str(count)}
+        for e in group.models:
+            row["LocAcc" if alone else called(e)] = _number(e, f"loc_acc/{bucket}")
+        if alone:
+            row["AP"] = _number(first, f"ap/{bucket}")
+        if group.centre:
+            row["centre prior: LocAcc" if alone else "centre prior"] = _number(group.centre, f"loc_acc/{bucket}")
+        rows.append(row)
+    return _measured(rows)
+
+
+def by_kind(group: Group) -> list[dict[str, str]]:
+    """max-F1, and what else the confidence is worth where there is one model, against each kind of negative."""
+    if not group.models:
+        return []
+    first, alone = group.models[0], len(group.models) == 1
+    rows = []
+    for kind in negative_kinds.kinds(first.records):
+        row = {"kind": kind, "clips": str(int((first.records.kind == kind).sum()))}
+        for e in group.models:
+            row["max-F1" if alone else called(e)] = _number(e, f"max_f1/{kind}")
+        if alone:
+            row["AUROC"] = _number(first, f"auroc/{kind}")
+            row["false alarms at 90% recall"] = _number(first, f"false_alarm_at_90/{kind}")
+        rows.append(row)
+    return _measured(rows)
+
+
+def details(group: Group) -> dict[str, list[dict[str, str]]]:
+    """The tables by size and by kind under their titles, those that hold anything."""
+    alone = len(group.models) == 1  # else a column is a model, and the title says which number it holds
+    found = {
+        "By size of the source" if alone else "LocAcc by size of the source": by_size(group),
+        "By kind of negative" if alone else "max-F1 by kind of negative": by_kind(group),
+    }
+    return {title: rows for title, rows in found.items() if rows}
+
+
+def choices(protocol: Protocol) -> list[dict[str, str]]:
+    """Every choice of a protocol, with what it decides."""
+    words: dict[object, str] = {True: "yes", False: "no"}
+    rows = []
+    for name, value in asdict(protocol).items():
+        if name != "name":
+            said = words[value] if isinstance(value, bool) else str(value)
+            rows.append({"choice": name, "value": said, "what it decides": _CHOICES.get(name, "")})
+    return rows
+
+
+def _with_floor(numbers: Mapping[str, str], floor: str) -> dict[str, str]:
+    """The floor goes right behind the number it is the floor of."""
+    out: dict[str, str] = {}
+    for title, value in numbers.items():
+        out[title] = value
+        if title == COLUMNS["max_f1"]:
+            out["F1 floor"] = floor
+    return out
+
+
+def _number(e: Evaluation, name: str) -> str:
+    return percent(e.metrics.get(name, math.nan))
+
+
+def _measured(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The rows, or none where all that they say is how many clips there are."""
+    return rows if any(value != "-" for row in rows for value in list(row.values())[2:]) else []

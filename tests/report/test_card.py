@@ -1,0 +1,96 @@
+"""What a card works out about a group: intervals, audio drops, references, and whose warning it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from earsight.evaluate import Evaluation
+from earsight.metrics.base import hits
+from earsight.report.card import Card
+from earsight.report.groups import groups
+from earsight.report.tables import by_kind, by_size, choices
+
+Make = Callable[..., Evaluation]
+
+
+def card(*evaluations: Evaluation) -> Card:
+    (group,) = groups(evaluations)
+    return Card.of(group, draws=30)
+
+
+def test_numbers_stand_beside_what_gives_them_a_meaning(make: Make) -> None:
+    model, centre = make(), make("none", ciou=0.4, model="centre prior")
+    found = {one.title: one for one in card(centre, model).headlines(model)}
+    assert list(found) == ["AP", "max-F1", "LocAcc", "AUC", "AUROC"]
+    beside = {title: {r.label: (r.value, r.bound) for r in one.references} for title, one in found.items()}
+    assert beside["AP"] == {"random confidence": (hits(model.records, model.protocol).mean(), "")}
+    assert beside["max-F1"] == {"floor": (model.floor, "low")}
+    assert beside["LocAcc"] == {
+        "centre prior": (centre.metrics["loc_acc"], ""),
+        "ceiling": (model.ceiling, "high"),
+    }
+    assert beside["AUROC"] == {"chance": (0.5, "")}
+    for one in found.values():
+        assert one.interval[0] <= one.value <= one.interval[1]
+        assert one.sentence.endswith(".")
+
+
+def test_what_is_undefined_says_why(make: Make) -> None:
+    model = make(kinds=("positive",))
+    found = {one.title: one for one in card(model).headlines(model)}
+    assert math.isnan(found["AUROC"].value)
+    assert found["AUROC"].sentence == "Undefined: the list has no clips without a visible source."
+    model = make(kinds=("easy",))
+    found = {one.title: one for one in card(model).headlines(model)}
+    assert all(one.sentence == "Undefined: the list has no clips with a visible source." for one in found.values())
+
+
+def test_an_audio_drop_is_measured_on_the_clips_of_both(make: Make) -> None:
+    model, silent = make(), make("silent", ciou=0.5, sure=0.0)
+    fewer = replace(silent, records=silent.records.where(np.arange(silent.n) < 150))
+    drop = card(model, fewer).drops["slavc"]["silent"]
+    both = model.records.where(np.arange(model.n) < 150)
+    expected = (
+        hits(both, model.protocol)[both.positives].mean() - hits(fewer.records, model.protocol)[both.positives].mean()
+    )
+    assert drop["loc_acc"].value == pytest.approx(expected)
+    assert drop["loc_acc"].seen
+    assert set(drop) == {"loc_acc", "ap"}
+
+
+def test_a_warning_names_its_model_unless_it_is_about_all(make: Make) -> None:
+    models = [make(model="good", rows=400), make(model="bad", ciou=0.95, sure=-2.0, rows=400)]
+    told = card(*models).told
+    assert told[0].startswith("200 of 400 clips are missing")
+    assert told[1].startswith("bad: max-F1 is only")
+    assert len(told) == 2
+    assert card(models[1]).told[1].startswith("max-F1 is only")
+
+
+def test_tables_by_size_and_kind_leave_out_what_was_not_measured(make: Make) -> None:
+    (group,) = groups([make(kinds=("positive", "easy", "hard"))])
+    assert [row["size"] for row in by_size(group)] == ["small", "medium", "large", "huge"]
+    assert sum(int(row["clips"]) for row in by_size(group)) == 67
+    assert [(row["kind"], row["clips"]) for row in by_kind(group)] == [("easy", "67"), ("hard", "66")]
+    (group,) = groups([make(kinds=("positive", "unknown"))])
+    assert by_kind(group) == []
+    (group,) = groups([make(kinds=("easy",))])
+    assert by_size(group) == []
+    (group,) = groups([make("none", model="centre prior")])
+    assert (by_size(group), by_kind(group)) == ([], [])
+
+
+def test_every_choice_of_a_protocol_is_told_with_what_it_decides(make: Make) -> None:
+    rows = choices(make().protocol)
+    assert {row["choice"] for row in rows} == set(make().to_json()["protocol"]) - {"name", "hash"}
+    assert all(row["what it decides"] for row in rows)
+
+
+def test_groups_with_the_same_name_are_told_apart_by_their_list(make: Make) -> None:
+    found = groups([make(), make(list_hash="def")])
+    assert [group.name for group in found] == ["set-test-abc", "set-test-def"]

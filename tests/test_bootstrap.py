@@ -1,0 +1,162 @@
+"""Facts about bootstrap intervals and paired differences."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from earsight import bootstrap
+from earsight.bootstrap import NAMES, Difference, higher_is_better, intervals, module_of, paired
+from earsight.errors import DataError, UsageError
+from earsight.evaluate import measure
+from earsight.metrics.base import Records
+from earsight.protocols import get
+from earsight.types import Row
+
+EXACT = get("exact")
+
+
+def some(count: int = 60, seed: int = 0, skill: float = 0.0, digits: int = 1, negatives: bool = True) -> Records:
+    """Records with many equal confidences; with `skill`, positives are surer and better placed."""
+    random = np.random.default_rng(seed)
+    rows = [Row(f"c{i}", kind="easy" if negatives and i % 3 == 0 else "positive") for i in range(count)]
+    better = skill * np.array([row.positive for row in rows])
+    confidence = np.round(random.random(count) + better, digits)
+    return Records.of(
+        rows, area=np.ones(count), confidence=confidence, ciou=np.minimum(random.random(count) + skill, 1)
+    )
+
+
+@pytest.mark.parametrize("protocol", ["exact", "official", "paper"])
+@pytest.mark.parametrize("count", [1, 2, 60, 431])
+def test_counts_give_the_numbers_of_compute_draw_by_draw(protocol: str, count: int) -> None:
+    records = some(count).sorted_by_id()
+    ordered = bootstrap._Ordered(records, get(protocol))
+    for counts in bootstrap._counts(records, 40, seed=3):
+        fast = ordered.measure(counts)
+        for i, row in enumerate(counts):
+            drawn = records.drawn(np.repeat(np.arange(count), row.astype(int)))
+            slow: dict[str, float] = {}
+            for module in {module_of(name) for name in NAMES}:
+                slow.update(module.compute(drawn, get(protocol)))
+            for name in NAMES:
+                assert fast[name][i] == pytest.approx(slow[name], abs=1e-12, nan_ok=True), (name, i)
+
+
+def test_draws_keep_the_number_of_positives_and_of_negatives() -> None:
+    records = some().sorted_by_id()
+    for counts in bootstrap._counts(records, 50, seed=0):
+        assert (counts[:, records.positives].sum(axis=1) == records.positives.sum()).all()
+        assert (counts.sum(axis=1) == len(records)).all()
+
+
+def test_the_same_seed_gives_the_same_intervals_in_any_order_of_records() -> None:
+    records = some(digits=9)
+    shuffled = records.where(np.random.default_rng(5).permutation(len(records)))
+    assert intervals(records, EXACT, draws=50) == intervals(shuffled, EXACT, draws=50)
+    assert intervals(records, EXACT, draws=50) != intervals(records, EXACT, draws=50, seed=1)
+
+
+def test_other_numbers_asked_for_do_not_change_an_interval() -> None:
+    both = intervals(some(), EXACT, ("ap", "loc_acc", "false_alarm_at_90"), draws=40)
+    assert both["ap"] == intervals(some(), EXACT, ("ap",), draws=40)["ap"]
+    assert list(both) == ["ap", "loc_acc", "false_alarm_at_90"]
+
+
+def test_an_interval_holds_the_number_and_narrows_with_more_clips() -> None:
+    few, many = some(60, digits=9), some(3000, digits=9)
+    for records in (few, many):
+        value = measure(records, EXACT)["loc_acc"]
+        low, high = intervals(records, EXACT, ("loc_acc",), draws=300)["loc_acc"]
+        assert low < value < high
+    wide, narrow = (np.diff(intervals(r, EXACT, ("loc_acc",), draws=300)["loc_acc"])[0] for r in (few, many))
+    assert narrow < wide / 4
+
+
+def test_the_interval_of_loc_acc_is_that_of_a_share() -> None:
+    records = some(3000, digits=9)
+    share, n = measure(records, EXACT)["loc_acc"], int(records.positives.sum())
+    low, high = intervals(records, EXACT, ("loc_acc",), draws=2000)["loc_acc"]
+    assert (high - low) / 2 == pytest.approx(1.96 * math.sqrt(share * (1 - share) / n), rel=0.08)
+
+
+def test_a_lower_level_gives_a_narrower_interval() -> None:
+    wide, narrow = (intervals(some(), EXACT, ("ap",), draws=200, level=level)["ap"] for level in (0.95, 0.5))
+    assert wide[0] < narrow[0] < narrow[1] < wide[1]
+
+
+def test_what_is_undefined_has_no_interval() -> None:
+    without = intervals(some(negatives=False), EXACT, draws=20)
+    assert all(math.isnan(end) for end in without["auroc"])
+    assert not math.isnan(without["ap"][0])
+    negatives = some().where(~some().positives)
+    assert all(math.isnan(end) for interval in intervals(negatives, EXACT, draws=20).values() for end in interval)
+
+
+def test_numbers_with_parts_are_drawn_through_their_own_file() -> None:
+    found = intervals(some(), EXACT, ("max_f1/easy", "ap/iou_75"), draws=5)
+    assert all(0 <= low <= high <= 1 for low, high in found.values())
+
+
+def test_equal_records_differ_by_nothing_and_p_is_one() -> None:
+    for difference in paired(some(), some(), EXACT, draws=50).values():
+        assert difference == Difference(0.0, 0.0, 0.0, 1.0, 60, 0)
+
+
+def test_a_better_model_is_told_from_chance_and_the_sign_turns_with_the_order() -> None:
+    better, worse = some(400, skill=0.4), some(400, seed=1)
+    there = paired(better, worse, EXACT, ("ap",), draws=200)["ap"]
+    back = paired(worse, better, EXACT, ("ap",), draws=200)["ap"]
+    assert there.value == measure(better, EXACT)["ap"] - measure(worse, EXACT)["ap"]
+    assert 0 < there.low < there.value < there.high
+    assert there.p == pytest.approx(2 / 201)
+    assert (back.value, back.low, back.high, back.p) == pytest.approx(
+        (-there.value, -there.high, -there.low, there.p), abs=1e-12
+    )
+
+
+def test_p_is_twice_the_smaller_side_with_one_more_draw_on_it() -> None:
+    assert bootstrap._p(np.array([1.0, 2.0, -1.0, 3.0])) == pytest.approx(2 * 2 / 5)
+    assert bootstrap._p(np.array([1.0, 0.0])) == 1.0
+    assert math.isnan(bootstrap._p(np.array([math.nan])))
+
+
+def test_only_shared_clips_count_and_the_others_are_told() -> None:
+    whole = some(90, digits=9)
+    order = np.random.default_rng(2).permutation(90)
+    a, b = whole.where(order[:80]), some(90, seed=1, digits=9).where(order[10:])
+    found = paired(a, b, EXACT, ("loc_acc",), draws=20)["loc_acc"]
+    assert (found.shared, found.unshared) == (70, 20)
+    same = set(a.id) & set(b.id)
+    values = [measure(one.where(np.isin(one.id, list(same))), EXACT)["loc_acc"] for one in (a, b)]
+    assert found.value == pytest.approx(values[0] - values[1], abs=1e-12)
+
+
+def test_records_of_other_clips_are_refused() -> None:
+    other = some(10)
+    renamed = Records(np.char.add(other.id, "x"), other.kind, other.label, other.area, other.confidence, other.ciou)
+    with pytest.raises(DataError, match=r"same clips, but got 10 and 10 without one id in common\. Compare"):
+        paired(other, renamed, EXACT)
+    flipped = np.where(other.positives, "easy", "positive")
+    ciou = np.where(other.positives, np.nan, 0.5)
+    with pytest.raises(DataError, match=r"positive in both or in neither, but got 'c0' as both\. Compare"):
+        paired(other, Records(other.id, flipped, other.label, other.area, other.confidence, ciou), EXACT)
+
+
+def test_bad_settings_are_refused() -> None:
+    with pytest.raises(UsageError, match="Expected at least 1 draw, but got 0"):
+        intervals(some(), EXACT, draws=0)
+    with pytest.raises(UsageError, match="Expected a level between 0 and 1, but got 95"):
+        intervals(some(), EXACT, level=95)
+    with pytest.raises(UsageError, match="Unknown number 'app', did you mean 'ap'"):
+        intervals(some(), EXACT, ("app",))
+    with pytest.raises(UsageError, match="Unknown number 'max_f2/easy'"):
+        module_of("max_f2/easy")
+
+
+def test_numbers_know_which_way_is_better() -> None:
+    assert higher_is_better("ap")
+    assert higher_is_better("max_f1/easy")
+    assert not higher_is_better("false_alarm_at_90")
