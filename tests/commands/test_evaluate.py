@@ -34,7 +34,7 @@ def test_all_audio_gives_one_table_with_controls_and_priors(weights: Path, capsy
 
 
 def test_json_holds_every_evaluation(weights: Path, capsys: Captured) -> None:
-    assert main(["eval", str(weights), "--on", "toybox", "toybox:test", "--json", *SMALL]) == 0
+    assert main(["eval", str(weights), "--on", "toybox", "toybox:test", "--audio", "real", "--json", *SMALL]) == 0
     found = json.loads(capsys.readouterr().out)["evaluations"]
     assert [(e["set"], e["model"], e["audio"]) for e in found] == [
         ("toybox:extended", "tiny", "real"),
@@ -55,7 +55,7 @@ def test_the_weights_own_protocol_holds_unless_another_is_asked_for(
     weights: Path, uncalibrated: Path, capsys: Captured
 ) -> None:
     both = [str(weights), str(uncalibrated)]
-    assert main(["eval", *both, "--on", "toybox", "--json", *SMALL]) == 0
+    assert main(["eval", *both, "--on", "toybox", "--audio", "real", "--json", *SMALL]) == 0
     found = json.loads(capsys.readouterr().out)["evaluations"]
     assert [(e["model"], e["protocol"]["name"]) for e in found] == [
         ("tiny", "exact"),
@@ -64,6 +64,55 @@ def test_the_weights_own_protocol_holds_unless_another_is_asked_for(
     ]
     assert main(["eval", *both, "--on", "toybox", "--protocol", "official", *SMALL]) == 0
     assert "protocol official (" in capsys.readouterr().out
+
+
+def test_controls_are_measured_unless_told_otherwise(weights: Path, capsys: Captured) -> None:
+    assert main(["eval", str(weights), "--on", "toybox", "--json", *SMALL]) == 0
+    found = json.loads(capsys.readouterr().out)["evaluations"]
+    assert [e["audio"] for e in found] == ["real", "shuffled", "silent", "none"]
+
+
+def test_several_protocols_stand_side_by_side_each_once(weights: Path, capsys: Captured) -> None:
+    names = ["--protocol", "exact", "official", "paper", "exact", "--audio", "real"]
+    assert main(["eval", str(weights), "--on", "toybox", "--json", *names, *SMALL]) == 0
+    found = json.loads(capsys.readouterr().out)["evaluations"]
+    assert [e["protocol"]["name"] for e in found] == ["exact", "official", "paper"] * 2
+    assert main(["eval", str(weights), "--on", "toybox", *names, *SMALL]) == 0
+    table = capsys.readouterr().out
+    assert table.count("tiny") == 3
+    for name in ("exact", "official", "paper"):
+        assert f"protocol {name} (" in table
+
+
+def test_saved_maps_score_as_the_model_did(weights: Path, tmp_path: Path, capsys: Captured) -> None:
+    maps = tmp_path / "maps.npz"
+    names = ["--protocol", "exact", "official", "paper"]
+    args = ["eval", str(weights), "--on", "toybox:extended", "--device", "cpu", "--json", *names]
+    assert main([*args, "--save-maps", str(maps)]) == 0
+    measured = json.loads(capsys.readouterr().out)["evaluations"]
+    assert main(["score", str(maps), "--on", "toybox:extended", "--json", *names]) == 0
+    scored = json.loads(capsys.readouterr().out)["evaluations"]
+    for kept in ("metrics", "floor", "ceiling", "list_hash", "n"):
+        assert [e[kept] for e in scored if e["audio"] == "real"] == [e[kept] for e in measured if e["audio"] == "real"]
+    assert main([*args, "--save-maps", str(maps)]) == 2
+    assert f"Expected no file at {maps} yet, but got one. Use --force" in capsys.readouterr().err
+    assert main([*args, "--on", "toybox", "toybox:test", "--save-maps", str(tmp_path / "other.npz")]) == 2
+    assert "Expected one weights file and one set with --save-maps, but got 1 and 2" in capsys.readouterr().err
+
+
+def test_the_universal_protocol_needs_a_level(weights: Path, capsys: Captured) -> None:
+    args = ["eval", str(weights), "--on", "toybox", "--protocol", "universal", "--audio", "real", "--json", *SMALL]
+    assert main(args) == 2
+    assert "Expected a level for the protocol universal, but got none. Pass --level SCORE" in capsys.readouterr().err
+    assert main([*args, "--level", "0.5"]) == 0
+    assert json.loads(capsys.readouterr().out)["evaluations"][0]["protocol"]["level"] == 0.5
+
+
+def test_test_clips_in_the_training_list_are_told(weights: Path, capsys: Captured) -> None:
+    assert main(["eval", str(weights), "--on", "toybox:train", "--audio", "real", *SMALL]) == 0
+    assert "warning: 12 of 12 test clips are in the training list toybox:train" in capsys.readouterr().err
+    assert main(["eval", str(weights), "--on", "toybox:test", "--audio", "real", *SMALL]) == 0
+    assert "warning" not in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ EXPECTED = {
     "protocols": "official",
     "recipes": "slavc_toybox",
     "presets": "slavc paper",
+    "tables": "table3",
 }
 
 

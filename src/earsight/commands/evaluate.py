@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-from earsight import protocols, registry, report
-from earsight.checkpoint import find_weights, load_weights
+import torch
+
+from earsight import distributed, gallery, mapfile, protocols, registry, report
+from earsight.checkpoint import Weights, find_weights, load_weights
 from earsight.commands.screen import note, progress, say, say_json
 from earsight.config import need
-from earsight.data.clips import open_set
+from earsight.data.audit import leaks
+from earsight.data.clips import ClipSet, open_set
 from earsight.data.controls import Audio
 from earsight.device import pick_device
 from earsight.errors import UsageError
-from earsight.evaluate import Evaluation, center_prior, evaluate
-from earsight.gallery import tiles
+from earsight.evaluate import Evaluation, Failures, center_prior, evaluate_all
+from earsight.files import refuse_existing
 from earsight.plots import Tile
+from earsight.protocols import Protocol
+
+SHOWN = 10
+"""Unreadable clips that are named on the screen."""
 
 
 def run(
@@ -25,65 +33,174 @@ def run(
     on: Sequence[str],
     *,
     data: Path | None = None,
-    protocol: str = "",
-    audio: str = "real",
+    protocol: Sequence[str] = (),
+    level: float | None = None,
+    audio: str = "all",
     batch_size: int = 64,
     device: str = "auto",
     workers: int = 0,
     limit: int = 0,
+    max_failed: float = 0.05,
+    save_maps: Path | None = None,
     out: Path | None = None,
     force: bool = False,
     json: bool = False,
 ) -> int:
-    """Evaluate every weights file on every set; a report goes to `out`. Without `protocol`, each file's own is used."""
+    """Evaluate every weights file on every set; a report goes to `out`. Without `protocol`, each file's own is used.
+
+    The processes of a torchrun share the clips; the first one prints and writes.
+    """
     need(len(weights) > 0, "at least one weights file or run", "none", "For example: earsight eval RUN --on toybox")
     need(len(on) > 0, "at least one set after --on", "none", f"Known: {', '.join(registry.names('set'))}.")
     need(workers >= 0, "workers of at least 0", workers)
-    if out is not None and not force and (out / "metrics.json").exists():  # said before the work, not after it
-        raise UsageError(f"Expected a folder without a report, but {out} has one. Use --force to replace it.")
+    refuse_report(out, force)  # said before the work, not after it
+    refuse_existing([save_maps] if save_maps is not None else [], force)
+    if save_maps is not None and len(weights) * len(on) > 1:
+        raise UsageError(
+            f"Expected one weights file and one set with --save-maps, but got {len(weights)} and {len(on)}. "
+            "Save the maps of each with a command of its own."
+        )
     device = pick_device(device)
+    distributed.start(device)
     sets = [open_set(spec, data, limit=limit) for spec in on]
-    names = model_names(weights)
-    found: list[Evaluation] = []
-    pictures: list[Tile] = []
-    for path, name in zip(weights, names, strict=True):
+    found = _Found()
+    for path, name in zip(weights, model_names(weights), strict=True):
         loaded = load_weights(path, device)
-        how = protocols.get(protocol or loaded.meta.get("protocol", "exact"))
+        how = protocols_of(loaded, protocol, level)
         for clip_set in sets:
+            told = leaks_of(loaded, data, clip_set)
+            unreadable: Failures = ()
             for control in get_args(Audio) if audio == "all" else (audio,):
+                # Pictures are of the first model and set; they and saved maps are what the real sound gives.
+                show = out is not None and control == "real" and not found.pictures
                 with progress(f"{name} on {clip_set.name}, {control} audio") as report_progress:
-                    show = out is not None and control == "real" and not pictures  # of the first model and set
-                    found.append(
-                        evaluate(
-                            loaded.model,
-                            clip_set,
-                            how,
-                            batch_size=batch_size,
-                            device=device,
-                            audio=control,
-                            workers=workers,
-                            progress=report_progress,
-                            keep_maps=show,
-                            name=name,
-                        )
+                    many = evaluate_all(
+                        loaded.model,
+                        clip_set,
+                        how,
+                        batch_size=batch_size,
+                        device=where(device),
+                        audio=control,
+                        workers=workers,
+                        progress=report_progress,
+                        keep_maps=show or save_maps is not None,
+                        sizes=True,
+                        max_failed=max_failed,
+                        name=name,
+                        warnings=told,
+                        unreadable=unreadable,
+                        together=True,
                     )
-                if show:
-                    calibration = loaded.meta.get("calibration")
-                    threshold = calibration["threshold"] if calibration else None
-                    pictures = tiles(found[-1], clip_set, loaded.model, threshold)
-                    found[-1] = replace(found[-1], maps=None)
-    # One centre prior for each set and protocol, whatever the number of models.
-    found += [center_prior(clip_set, how) for clip_set in sets for how in dict.fromkeys(e.protocol for e in found)]
-    for id, reason in dict(failure for e in found for failure in e.failures).items():
-        note(f"not read, and not counted: {id}: {reason}")
-    if json:
-        say_json({"evaluations": [e.to_json() for e in found]})
-    else:
-        say(page(found))
-    if out is not None:
-        report.write_report(out, found, tiles=pictures, force=force)
-        note(f"report: {out}")
+                unreadable = many[0].failures
+                if show and distributed.rank() == 0:
+                    found.pictures = pictures(many, clip_set, loaded)
+                if save_maps is not None and control in ("real", audio) and distributed.rank() == 0:
+                    save(save_maps, many[0])
+                found.evaluations += [replace(one, maps=None) for one in many]
+    if distributed.rank() == 0:
+        # One centre prior for each set and protocol, whatever the number of models.
+        hows = list(dict.fromkeys(e.protocol for e in found.evaluations))
+        found.evaluations += [center_prior(clip_set, how) for clip_set in sets for how in hows]
+        command = command_line(weights, on, data, protocol, level, audio, limit, max_failed)
+        tell(found.evaluations, out, json=json, force=force, tiles=found.pictures, extra={"command": command})
     return 0
+
+
+@dataclass
+class _Found:
+    evaluations: list[Evaluation] = field(default_factory=list)
+    pictures: Mapping[str, Sequence[Tile]] = field(default_factory=dict)
+
+
+def tell(
+    evaluations: Sequence[Evaluation],
+    out: Path | None,
+    *,
+    json: bool,
+    force: bool,
+    tiles: Mapping[str, Sequence[Tile]] | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    """Print the table or JSON, name what is missing and what to be wary of, and write the report card."""
+    failed = dict(failure for e in evaluations for failure in e.failures)
+    for id, reason in list(failed.items())[:SHOWN]:
+        note(f"not read, and not counted: {id}: {reason}")
+    if len(failed) > SHOWN:
+        note(f"not read, and not counted: {len(failed) - SHOWN} more; --json and the report name all of them")
+    for warning in dict.fromkeys(warning for e in evaluations for warning in e.warnings):
+        note(f"warning: {warning}")
+    if json:
+        say_json({"evaluations": [e.to_json() for e in evaluations]})
+    else:
+        say(page(evaluations))
+    if out is not None:
+        report.write_report(out, evaluations, tiles=tiles, extra=extra, force=force)
+        note(f"report: {out / 'report.html'}")
+
+
+def save(path: Path, evaluation: Evaluation) -> None:
+    """Write an evaluation's maps for other programs."""
+    if evaluation.maps is None:
+        raise ValueError("Expected an evaluation with its maps, but it was made without keep_maps=True.")
+    mapfile.write_maps(path, evaluation.records.id.tolist(), evaluation.maps)
+
+
+def protocols_of(loaded: Weights, names: Sequence[str], level: float | None) -> list[Protocol]:
+    """The protocols asked for, or the one the weights were made with; each once."""
+    given = level if level is not None else loaded.meta.get("universal_level")
+    asked = list(names) or [loaded.meta.get("protocol", "exact")]
+    return list(dict.fromkeys(protocols.at_level(protocols.get(name), given) for name in asked))
+
+
+def leaks_of(loaded: Weights, data: Path | None, clip_set: ClipSet) -> tuple[str, ...]:
+    """What the list that the weights were trained on shares with the set, as a warning; nothing when unknown."""
+    job = loaded.meta.get("training", {}).get("job", {})
+    if not job.get("on"):
+        return ()
+    told = leaks(job["on"], Path(job["data"]) if job.get("data") else data, clip_set)
+    return (told,) if told else ()
+
+
+def pictures(many: Sequence[Evaluation], clip_set: ClipSet, loaded: Weights) -> Mapping[str, Sequence[Tile]]:
+    """Overlays under the first protocol that can be drawn: the adaptive one's masks need the ground truth."""
+    calibration = loaded.meta.get("calibration")
+    threshold = calibration["threshold"] if calibration else None
+    for one in many:
+        if one.protocol.threshold != "adaptive":
+            return gallery.groups(one, clip_set, loaded.model, threshold)
+    return {}
+
+
+def where(device: str) -> torch.device:
+    """The device of this process, of several on one machine."""
+    return torch.device(device, distributed.local_rank()) if device == "cuda" else torch.device(device)
+
+
+def command_line(
+    weights: Sequence[Path],
+    on: Sequence[str],
+    data: Path | None,
+    protocol: Sequence[str],
+    level: float | None,
+    audio: str,
+    limit: int,
+    max_failed: float,
+) -> str:
+    """What to type for the same numbers; what changes the speed only is left out."""
+    words = ["earsight", "eval", *map(str, weights), "--on", *on]
+    words += ["--data", str(data)] if data is not None else []
+    words += ["--protocol", *protocol] if protocol else []
+    words += ["--level", str(level)] if level is not None else []
+    words += ["--audio", audio] if audio != "all" else []
+    words += ["--limit", str(limit)] if limit else []
+    words += ["--max-failed", str(max_failed)] if max_failed != 0.05 else []
+    return shlex.join(words)
+
+
+def refuse_report(out: Path | None, force: bool) -> None:
+    """Raise when there is a report in the folder that may not be replaced."""
+    if out is not None and not force and (out / "metrics.json").exists():
+        raise UsageError(f"Expected a folder without a report, but {out} has one. Use --force to replace it.")
 
 
 def page(evaluations: Sequence[Evaluation]) -> str:

@@ -10,7 +10,7 @@ from earsight import registry
 from earsight.commands.screen import columns, say, say_json
 from earsight.config import need
 
-Kind = Literal["methods", "sets", "metrics", "protocols", "recipes", "presets"]
+Kind = Literal["methods", "sets", "metrics", "protocols", "recipes", "presets", "tables"]
 
 
 def run(kind: str, *, json: bool = False) -> int:
@@ -23,7 +23,7 @@ def run(kind: str, *, json: bool = False) -> int:
 
 
 def entries(kind: str) -> list[tuple[str, str]]:
-    """Name and summary of everything of a kind. Methods, sets, metrics and recipes are listed without torch.
+    """Name and summary of everything of a kind. Only protocols and presets may import torch.
 
     >>> [name for name, _ in entries("sets") if name == "toybox"]
     ['toybox']
@@ -31,6 +31,10 @@ def entries(kind: str) -> list[tuple[str, str]]:
     need(kind in get_args(Kind), f"one of {', '.join(get_args(Kind))}", kind)
     if kind == "protocols":
         return _protocols()
+    if kind == "tables":
+        from earsight.published import tables
+
+        return tables()
     if kind == "recipes":
         from earsight.recipes import RECIPES
 

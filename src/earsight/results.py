@@ -1,0 +1,115 @@
+"""Reports read back: what each evaluation in a report folder says, and its records."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from earsight.errors import DataError, EarsightError, UsageError
+from earsight.metrics.base import Records
+from earsight.protocols import Protocol
+
+
+@dataclass(frozen=True)
+class Result:
+    """One evaluation of a report.
+
+    Args:
+        report: the report's folder.
+        model, set, list_hash, audio, n: as the report has them.
+        protocol: the protocol's settings, with its name and hash.
+        metrics: fractions by name; what is undefined is NaN.
+        records: the file of its records, or None when the report names none.
+    """
+
+    report: Path
+    model: str
+    set: str
+    list_hash: str
+    audio: str
+    n: int
+    protocol: dict[str, Any]
+    metrics: dict[str, float]
+    records: Path | None
+
+    @property
+    def protocol_hash(self) -> str:
+        return str(self.protocol["hash"])
+
+    @property
+    def folder(self) -> str:
+        """The folder's own name, also where it was given as "."."""
+        return self.report.resolve().name
+
+    @property
+    def called(self) -> str:
+        return self.model if self.audio in ("real", "none") else f"{self.model}, {self.audio} audio"
+
+    def rebuilt(self) -> Protocol | None:
+        """The protocol as it was, or None when this earsight no longer does the same arithmetic."""
+        values = {f.name: self.protocol[f.name] for f in fields(Protocol) if f.name in self.protocol}
+        if values.get("level", 0.0) is None:
+            values["level"] = math.nan
+        try:
+            protocol = Protocol(**values)
+        except (EarsightError, TypeError):
+            return None
+        return protocol if protocol.hash == self.protocol_hash else None
+
+    def read_records(self) -> Records:
+        if self.records is None or not self.records.is_file():
+            missing = "its metrics.json names none" if self.records is None else f"{self.records} is not there"
+            raise DataError(
+                f"Expected the records of {self.called} in {self.report}, but {missing}. Write the report again, "
+                "or copy its whole folder."
+            )
+        try:
+            return Records.read(self.records)
+        except (OSError, ValueError) as error:  # what pyarrow raises for a damaged file is one of these
+            told = " ".join(str(error).split())
+            raise DataError(
+                f"Expected the records of a report, but {self.records} cannot be read ({told}). Write the report again."
+            ) from error
+
+
+def read_report(folder: Path) -> list[Result]:
+    """Every evaluation of the report in a folder, in its order."""
+    path = folder / "metrics.json"
+    if not path.is_file():
+        there = "there is no such folder" if not folder.exists() else "it has no metrics.json"
+        raise UsageError(
+            f"Expected a report folder, but got {folder}: {there}. "
+            "Name the --out of earsight eval or of earsight score."
+        )
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        found = [_result(folder, one) for one in values["evaluations"]]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        told = f"no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        raise DataError(
+            f"Expected the numbers of a report, but {path} cannot be read ({told}). Write the report again."
+        ) from error
+    if not found:
+        raise DataError(f"Expected evaluations in {path}, but got none. Write the report again.")
+    return found
+
+
+def _result(folder: Path, one: dict[str, Any]) -> Result:
+    name = one.get("records")
+    if name is not None and (not isinstance(name, str) or not name or Path(name).name != name):
+        raise ValueError(f"its records {name!r} are not a file of the folder")
+    metrics = {key: math.nan if value is None else float(value) for key, value in one["metrics"].items()}
+    return Result(
+        folder,
+        str(one["model"]),
+        str(one["set"]),
+        str(one["list_hash"]),
+        str(one.get("audio", "real")),
+        int(one["n"]),
+        {**one["protocol"], "hash": str(one["protocol"]["hash"])},
+        metrics,
+        None if name is None else folder / name,
+    )

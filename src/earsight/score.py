@@ -1,0 +1,153 @@
+"""Maps that any program made, scored on a set: no model, no pictures and no sounds are needed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from earsight.config import need
+from earsight.data.clips import ClipSet
+from earsight.errors import DataError, UsageError
+from earsight.evaluate import Evaluation
+from earsight.mapfile import MapFile
+from earsight.metrics.base import Records
+from earsight.protocols import Protocol
+from earsight.scoring import score
+
+NO_MAP = "no map"
+SLACK = 1e-3
+"""Share of the bounds by which values may leave them through rounding, which half precision does."""
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Which map of a file belongs to which row of a set.
+
+    Args:
+        rows: position in the file -> position in the set.
+        missing: clips of the set without a map, in the set's order.
+        extra: maps of clips that the set does not have, in the file's order.
+    """
+
+    rows: dict[int, int]
+    missing: tuple[str, ...]
+    extra: tuple[str, ...]
+
+
+def match(maps_file: MapFile, clip_set: ClipSet, *, allow_missing: bool = False, ignore_extra: bool = False) -> Matched:
+    """Match maps and clips by id; reads no map. What does not fit is named and refused unless it is allowed."""
+    where = f"in {maps_file.path} for {clip_set.name}"
+    twice = [id for id, count in Counter(maps_file.ids).items() if count > 1]
+    if twice:
+        raise DataError(
+            f"Expected one map for each clip {where}, but got several for {_named(twice)}. "
+            "Leave out all but the right one."
+        )
+    place = {row.id: i for i, row in enumerate(clip_set.rows)}
+    rows = {at: place[id] for at, id in enumerate(maps_file.ids) if id in place}
+    extra = tuple(id for id in maps_file.ids if id not in place)
+    there = set(maps_file.ids)
+    missing = tuple(row.id for row in clip_set.rows if row.id not in there)
+    if not rows:
+        raise DataError(
+            f"Expected maps of the {len(place)} clips of {clip_set.name} ({_some(place)}), but got only those of "
+            f"others in {maps_file.path} ({_some(extra)}). Check the set's name, and how the ids are written."
+        )
+    if missing and not allow_missing:
+        raise DataError(
+            f"Expected a map for each of the {len(place)} clips {where}, but got none for {_named(missing)}. "
+            "Add them, or use --allow-missing to score the rest and have these counted."
+        )
+    if extra and not ignore_extra:
+        raise DataError(
+            f"Expected maps of the set's clips only {where}, but got some for {_named(extra)}. "
+            "Check that it is the right set, or use --ignore-extra to leave these out."
+        )
+    return Matched(rows, missing, extra)
+
+
+def score_file(
+    maps_file: MapFile,
+    clip_set: ClipSet,
+    protocols: Sequence[Protocol],
+    *,
+    audio: str = "real",
+    name: str = "",
+    allow_missing: bool = False,
+    ignore_extra: bool = False,
+    sizes: bool = True,
+    batch_size: int = 128,
+    warnings: tuple[str, ...] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Evaluation]:
+    """Measure a file of maps on a set under each protocol, in one pass over the file.
+
+    Clips without a map are failures of the evaluation where they are allowed. The order of the file and the batch size
+    change no number. `progress(done, total)` is called after each batch.
+    """
+    need(batch_size >= 1, "a batch_size of at least 1", batch_size)
+    need(len(protocols) > 0, "at least one protocol", "none", "For example: --protocol exact")
+    matched = match(maps_file, clip_set, allow_missing=allow_missing, ignore_extra=ignore_extra)
+    need_confidence(maps_file, protocols)
+    parts: list[list[Records]] = []
+    order: list[int] = []
+    outside: list[int] = []
+    for at, maps in maps_file.batches(matched.rows, batch_size):
+        rows = [matched.rows[i] for i in at]
+        parts.append(score(maps, [clip_set.rows[i] for i in rows], protocols, sizes))
+        order += rows
+        if maps.bounds is not None:
+            low, high = maps.bounds
+            room = SLACK * (high - low)
+            flat = maps.dense.flatten(1)
+            out = (flat.amin(1) < low - room) | (flat.amax(1) > high + room)
+            outside += [i for i, bad in zip(at, out.tolist(), strict=True) if bad]
+        if progress is not None:
+            progress(len(order), len(matched.rows))
+    if outside:
+        names = _named([maps_file.ids[i] for i in sorted(outside)])
+        low, high = maps_file.bounds or (0.0, 0.0)
+        warnings += (f"Maps have values outside their bounds {low:g} and {high:g}: {names}",)
+    if matched.extra:
+        warnings += (f"Maps of clips that are not in the list were left out: {_named(matched.extra)}",)
+    back = np.argsort(np.array(order), kind="stable")
+    return [
+        Evaluation.of(
+            Records.concat([part[i] for part in parts]).where(back),
+            clip_set,
+            protocol,
+            audio=audio,
+            failures=tuple((id, NO_MAP) for id in matched.missing),
+            model=name or called(maps_file),
+            warnings=warnings,
+        )
+        for i, protocol in enumerate(protocols)
+    ]
+
+
+def need_confidence(maps_file: MapFile, protocols: Sequence[Protocol]) -> None:
+    """Refuse a protocol that asks for the model's own confidence where the file holds none."""
+    native = [protocol.name for protocol in protocols if protocol.confidence == "native"]
+    if native and maps_file.confidence is None:
+        raise UsageError(
+            f"Expected a confidence for each map in {maps_file.path}, since {native[0]} uses the model's own, but got "
+            "none. Add them to the file, or use a protocol with confidence=max."
+        )
+
+
+def called(maps_file: MapFile) -> str:
+    """What to call the model that made a file: the file's own name."""
+    path = maps_file.path.resolve()
+    return path.name if path.is_dir() else path.stem
+
+
+def _named(ids: Sequence[str]) -> str:
+    return f"{len(ids)} clip{'s' * (len(ids) > 1)} ({_some(ids)})"
+
+
+def _some(ids: Iterable[str]) -> str:
+    names = list(ids)
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

@@ -1,0 +1,179 @@
+"""`earsight score`: maps of any program in one table with controls and priors, and what is refused before any work."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from earsight.cli import main
+from earsight.data.clips import open_set
+from earsight.data.sets import toybox
+from earsight.mapfile import npz
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def few_toys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toybox, "COUNTS", dict.fromkeys(toybox.COUNTS, 12))
+
+
+@pytest.fixture
+def arrays() -> dict[str, np.ndarray[Any, Any]]:
+    random = np.random.default_rng(0)
+    return {row.id: random.uniform(size=(14, 14)).astype(np.float32) for row in open_set("toybox").rows}
+
+
+@pytest.fixture
+def maps(arrays: dict[str, np.ndarray[Any, Any]], tmp_path: Path) -> Path:
+    np.savez(tmp_path / "theirs.npz", id=np.array(list(arrays)), maps=np.stack(list(arrays.values())))
+    return tmp_path / "theirs.npz"
+
+
+def test_one_table_with_three_protocols_and_priors(maps: Path, capsys: Captured) -> None:
+    assert main(["score", str(maps), "--on", "toybox"]) == 0
+    out = capsys.readouterr().out
+    for name in ("exact", "official", "paper"):
+        assert f"toybox:extended: protocol {name} (" in out
+    assert out.count("theirs") == out.count("centre prior") == out.count("ceiling (top_half)") == 3
+
+
+def test_three_formats_give_the_same_json(
+    maps: Path, arrays: dict[str, np.ndarray[Any, Any]], tmp_path: Path, capsys: Captured
+) -> None:
+    (tmp_path / "folder").mkdir()
+    for id, one in arrays.items():
+        np.save(tmp_path / "folder" / f"{id}.npy", one)
+    table = pa.table({"id": list(arrays), "map": [one.tolist() for one in arrays.values()]})
+    pq.write_table(table, tmp_path / "maps.parquet")
+    printed = []
+    for path in (maps, tmp_path / "folder", tmp_path / "maps.parquet"):
+        assert main(["score", str(path), "--on", "toybox", "--name", "theirs", "--json"]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] == printed[2]
+    found = json.loads(printed[0])["evaluations"]
+    assert [(e["model"], e["audio"], e["protocol"]["name"], e["n"]) for e in found[:4]] == [
+        ("theirs", "real", "exact", 24),
+        ("theirs", "real", "official", 24),
+        ("theirs", "real", "paper", 24),
+        ("centre prior", "none", "exact", 24),
+    ]
+
+
+def test_controls_stand_beside_the_maps(maps: Path, capsys: Captured) -> None:
+    controls = ["--shuffled", str(maps), "--silent", str(maps)]
+    assert main(["score", str(maps), "--on", "toybox", "--protocol", "exact", *controls]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:6]
+    rows = [line.removeprefix("toybox:extended").split("  ")[1].strip() for line in lines]
+    assert rows == [
+        "theirs",
+        "theirs, shuffled audio",
+        "theirs, silent audio",
+        "centre prior",
+        "ceiling (top_half)",
+    ]
+
+
+def test_a_control_that_does_not_fit_is_told_before_the_work(maps: Path, tmp_path: Path, capsys: Captured) -> None:
+    np.savez(tmp_path / "few.npz", **{"extended-00000": np.zeros((2, 2))})  # type: ignore[arg-type]
+    assert main(["score", str(maps), "--on", "toybox", "--silent", str(tmp_path / "few.npz")]) == 1
+    err = capsys.readouterr().err
+    assert "few.npz for toybox:extended, but got none for 23 clips" in err
+
+
+@pytest.mark.slow
+def test_a_report_is_written_and_not_replaced_unasked(maps: Path, tmp_path: Path, capsys: Captured) -> None:
+    out = tmp_path / "report"
+    args = ["score", str(maps), "--on", "toybox", "--protocol", "exact", "--out", str(out)]
+    assert main(args) == 0
+    assert {"metrics.json", "table.md", "report.html", "records-toybox-extended.parquet"} <= {
+        path.name for path in out.iterdir()
+    }
+    capsys.readouterr()
+    maps.rename(tmp_path / "gone.npz")  # the report is looked for before the maps
+    assert main(args) == 2
+    assert f"Expected a folder without a report, but {out} has one. Use --force" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_same_command_writes_the_same_numbers(maps: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        args = ["score", str(maps), "--on", "toybox", "--protocol", "exact", "--out", str(tmp_path / name)]
+        assert main(args) == 0
+    assert (tmp_path / "one" / "metrics.json").read_bytes() == (tmp_path / "two" / "metrics.json").read_bytes()
+
+
+def test_missing_and_extra_maps_are_counted_where_allowed(
+    arrays: dict[str, np.ndarray[Any, Any]], tmp_path: Path, capsys: Captured
+) -> None:
+    del arrays["extended-00003"]
+    np.savez(tmp_path / "x.npz", stranger=np.zeros((2, 2)), **arrays)  # type: ignore[arg-type]
+    args = ["score", str(tmp_path / "x.npz"), "--on", "toybox", "--json"]
+    assert main(args) == 1
+    assert "but got none for 1 clip (extended-00003). Add them, or use --allow-missing" in capsys.readouterr().err
+    assert main([*args, "--allow-missing"]) == 1
+    assert "but got some for 1 clip (stranger). Check" in capsys.readouterr().err
+    assert main([*args, "--allow-missing", "--ignore-extra"]) == 0
+    said = capsys.readouterr()
+    assert "extended-00003: no map" in said.err
+    assert "warning: Maps of clips that are not in the list were left out: 1 clip (stranger)" in said.err
+    first = json.loads(said.out)["evaluations"][0]
+    assert (first["n"], first["rows"], first["failures"]) == (23, 24, [{"id": "extended-00003", "reason": "no map"}])
+
+
+def test_test_clips_in_the_training_list_are_warned_of(maps: Path, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "train.txt").write_text("extended-00001\nsomething\n")
+    args = ["score", str(maps), "--on", "toybox", "--json", "--trained-on", str(tmp_path / "train.txt")]
+    assert main(args) == 0
+    said = capsys.readouterr()
+    assert "1 of " in said.err
+    found = json.loads(said.out)["evaluations"]
+    assert all("training list" in e["warnings"][0] for e in found if e["audio"] == "real")
+
+
+def test_the_universal_level_is_given(maps: Path, capsys: Captured) -> None:
+    args = ["score", str(maps), "--on", "toybox", "--protocol", "universal", "--json"]
+    assert main(args) == 2
+    assert "Expected a level for the protocol universal, but got none. Pass --level SCORE" in capsys.readouterr().err
+    assert main([*args, "--level", "0.8", "--bounds", "0", "1"]) == 0
+    assert json.loads(capsys.readouterr().out)["evaluations"][0]["protocol"]["level"] == 0.8
+
+
+@pytest.mark.parametrize(
+    ("args", "message", "code"),
+    [
+        (["--level", "0.5"], "Expected the protocol universal with --level, but got exact, official, paper. Add", 2),
+        (["--protocol", "exat"], "Unknown protocol 'exat', did you mean 'exact'?", 2),
+        (["--bounds", "1", "0"], "Expected bounds as two numbers, the lower first, but got 1.0 0.0. For example", 2),
+        (["--on", "toybocks"], "Unknown set 'toybocks', did you mean 'toybox'?", 2),
+        (["--on", "toybox:test"], "Expected maps of the 12 clips of toybox:test", 1),
+        (
+            ["--protocol", "exact:confidence=native"],
+            "since exact:confidence=native uses the model's own, but got none",
+            2,
+        ),
+        (["--shuffled", "nowhere.npz"], "Expected a file or folder of maps, but there is nothing at nowhere.npz", 1),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(
+    args: list[str], message: str, code: int, maps: Path, capsys: Captured
+) -> None:
+    on = [] if "--on" in args else ["--on", "toybox"]
+    assert main(["score", str(maps), *on, *args]) == code
+    assert message in capsys.readouterr().err
+
+
+def test_hostile_files_end_in_one_line(maps: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr(npz, "TOTAL", 10)
+    assert main(["score", str(maps), "--on", "toybox"]) == 1
+    maps.write_bytes(maps.read_bytes()[:-100])
+    assert main(["score", str(maps), "--on", "toybox"]) == 1
+    err = capsys.readouterr().err.splitlines()
+    assert len(err) == 2
+    assert all(line.startswith("earsight: error: Expected") for line in err)

@@ -1,0 +1,98 @@
+"""Facts about training curves: what is read from logs, and that pictures are drawn of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from earsight.curves import Series, draw, read_series
+from earsight.errors import DataError
+
+
+def a_run(folder: Path, values: Sequence[float], epochs: Sequence[int] | None = None) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, object]] = []
+    for epoch, value in zip(epochs or range(len(values)), values, strict=True):
+        rows += [
+            {"step": 1, "epoch": epoch, "loss": 1.0},
+            {"step": 1, "epoch": epoch, "val": {"ap": value, "auc": 0.1}},
+        ]
+    (folder / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def test_the_best_so_far_is_what_early_stopping_reports(tmp_path: Path) -> None:
+    (one,) = read_series([a_run(tmp_path / "slavc", [0.1, 0.4, 0.3, 0.4, 0.2])], ["ap"])
+    assert (one.run, one.epochs) == ("slavc", (1, 2, 3, 4, 5))
+    assert one.best_so_far == (0.1, 0.4, 0.4, 0.4, 0.4)
+    assert one.best == 1
+    assert one.lost == pytest.approx(-0.2)
+
+
+def test_the_best_of_a_number_that_should_be_low_is_the_lowest() -> None:
+    one = Series("a", "false_alarm_at_90", (1, 2, 3), (0.5, 0.2, 0.3))
+    assert one.best_so_far == (0.5, 0.2, 0.2)
+    assert one.lost == pytest.approx(0.1)
+
+
+def test_epochs_of_a_second_stage_come_after_those_of_the_first(tmp_path: Path) -> None:
+    (one,) = read_series([a_run(tmp_path, [0.1, 0.2, 0.3, 0.4], [1, 3, 0, 1])], ["ap"])
+    assert one.epochs == (2, 4, 5, 6)
+
+
+def test_runs_of_one_name_are_called_by_their_paths(tmp_path: Path) -> None:
+    series = read_series([a_run(tmp_path / name / "run", [0.1]) for name in "ab"], ["ap", "auc"])
+    assert [(one.run, one.metric) for one in series] == [
+        (str(tmp_path / name / "run"), metric) for name in "ab" for metric in ("ap", "auc")
+    ]
+
+
+def test_a_run_without_validation_is_named(tmp_path: Path) -> None:
+    good, bad = a_run(tmp_path / "good", [0.1]), a_run(tmp_path / "bad", [])
+    (bad / "log.jsonl").write_text('{"step": 1, "epoch": 0, "loss": 1.0}\n')
+    with pytest.raises(
+        DataError, match=r"measured while it trained, but .*bad has no validation .* Train it with --val"
+    ):
+        read_series([good, bad], ["ap"])
+
+
+def test_what_is_no_run_or_damaged_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"Expected a run's folder, but .* has no log.jsonl\. Name the --out"):
+        read_series([tmp_path], ["ap"])
+    (tmp_path / "log.jsonl").write_text("{\n")
+    with pytest.raises(DataError, match=r"Expected a run's log, but .* cannot be read .* Train the run again"):
+        read_series([tmp_path], ["ap"])
+    (tmp_path / "log.jsonl").write_text('{"val": {"ap": 1}}\n')
+    with pytest.raises(DataError, match="cannot be read"):
+        read_series([tmp_path], ["ap"])
+
+
+def test_a_number_that_was_not_measured_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"Expected 'loc_acc' in the validation of .*, but got ap, auc\. Choose"):
+        read_series([a_run(tmp_path, [0.1])], ["loc_acc"])
+
+
+@pytest.mark.parametrize("count", [1, 3, 9])
+def test_any_number_of_runs_and_panels_is_drawn(tmp_path: Path, count: int) -> None:
+    random = np.random.default_rng(0)
+    names = ["_hidden", "cost $5", "a" * 70, *(f"run{i}" for i in range(count))][:count]
+    series = [
+        Series(name, metric, tuple(range(1, 6)), tuple(random.random(5).tolist()))
+        for name in names
+        for metric in ("ap", "loc_acc", "auc", "auroc")[: 1 + count // 2]
+    ]
+    draw(tmp_path / "new" / "c.png", series)
+    pixels = imread(tmp_path / "new" / "c.png")
+    assert min(pixels.shape[:2]) > 300
+    assert pixels[..., :3].std() > 0.01
+
+
+def test_the_same_series_give_the_same_bytes_and_one_epoch_is_enough(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        draw(tmp_path / name, [Series("only", "ap", (1,), (0.5,))])
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
