@@ -57,23 +57,36 @@ def _overlap(predicted: npt.NDArray[np.bool_], truth: F32) -> float:
     return float(np.sum(found * truth) / (np.sum(truth) + np.sum(found * (truth == 0))))
 
 
-def numbers(pairs: list[Pair], positive: list[bool], strict: bool) -> dict[str, float]:
-    """LocAcc, AUC, the full average precision and the highest F1, one threshold after another."""
+def numbers(pairs: list[Pair], positive: list[bool], strict: bool, published: bool) -> dict[str, float]:
+    """LocAcc, AUC, average precision and the highest F1, one threshold after another.
+
+    `published` looks at the thresholds of the published code and sums as it does; else at every threshold.
+    """
     ciou, sure, seen = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs]), np.array(positive)
     hit = seen & (ciou > 0.5 if strict else ciou >= 0.5)
     shares = [np.mean(ciou[seen] >= 0.05 * i) for i in range(21)]
-    precision, recall = [], []
-    for at in np.unique(sure)[::-1]:
-        claimed = sure >= at
-        tp, fn = np.sum(hit & claimed), np.sum(seen & ~claimed)
-        precision.append(tp / np.sum(claimed))
-        recall.append(tp / (tp + fn) if tp + fn else 1.0)
-    p, r = np.array(precision), np.array(recall)
+
+    def curve(thresholds: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        precision, recall = [], []
+        for at in thresholds:
+            claimed = sure >= at
+            tp, fn = np.sum(hit & claimed), np.sum(seen & ~claimed)
+            precision.append(tp / np.sum(claimed))
+            recall.append(tp / (tp + fn) if tp + fn else 1.0)
+        return np.array(precision), np.array(recall)
+
+    if published:
+        p, r = curve(np.sort(sure)[:-1][:: -max(1, len(sure) // 200)])
+        ap = np.sum(np.maximum.accumulate(p[::-1])[::-1][:-1] * np.diff(r))
+        p, r = curve(np.sort(sure)[:: max(1, len(sure) // 10)])
+    else:
+        p, r = curve(np.unique(sure)[::-1])
+        ap = np.sum(p * np.diff(r, prepend=0.0))
     with np.errstate(invalid="ignore"):
         f1 = np.nan_to_num(2 * p * r / (p + r))
     return {
         "loc_acc": float(np.sum(hit) / np.sum(seen)),
         "auc": float(np.trapezoid(shares, 0.05 * np.arange(21))),
-        "ap": float(np.sum(p * np.diff(r, prepend=0.0))),
+        "ap": float(ap),
         "max_f1": float(f1.max()),
     }

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from earsight.errors import DataError, UsageError
-from earsight.masking import _mask, levels, predict
+from earsight.masking import _mask, levels, needed, predict
 from earsight.protocols import PROTOCOLS, Protocol, get
 from earsight.ranks import Ranked
 from earsight.types import Maps
@@ -140,7 +140,7 @@ def test_one_level_says_what_the_definition_says(
         "far from zero": 1e6 + normal.round(decimals=1),
     }[kind]
     protocol = Protocol("t", threshold=threshold, level=level, scaling=scaling, strict=strict)  # type: ignore[arg-type]
-    got = flat.numpy() >= levels(Ranked(flat.numpy()), protocol)[:, None]
+    got = flat.numpy() >= levels(Ranked(flat.numpy(), cuts=needed([protocol], 900)[0]), protocol)[:, None]
     np.testing.assert_array_equal(got, _mask(flat, protocol).numpy())
 
 
@@ -148,7 +148,9 @@ def test_stretching_makes_neighbours_equal_and_the_level_knows() -> None:
     near = np.nextafter(np.float32(0.0), np.float32(1))
     flat = np.array([[-1.0, -near, 0.0, near, 1.0, 2.0]], np.float32)  # (x + 1) / 3 is the same for the middle three
     protocol = Protocol("t", threshold="top_half", scaling="minmax")
-    assert (flat >= levels(Ranked(flat), protocol)[:, None]).tolist() == [[False, True, True, True, True, True]]
+    assert (flat >= levels(Ranked(flat, cuts=[3]), protocol)[:, None]).tolist() == [
+        [False, True, True, True, True, True]
+    ]
 
 
 def test_the_adaptive_policy_needs_a_truth_and_universal_a_level() -> None:

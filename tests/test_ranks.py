@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 from earsight.ranks import Ranked, lowest_kept
 
 
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("few", [False, True])
-def test_statistics_in_any_order_are_those_of_a_sorted_row(whole: bool, few: bool) -> None:
+def test_statistics_in_any_order_are_those_of_a_sorted_row(many: bool, few: bool) -> None:
     random = np.random.default_rng(0)
     flat = (random.integers(0, 5, (4, 101)) if few else random.standard_normal((4, 101))).astype(np.float32)
     before, ordered = flat.copy(), np.sort(flat, axis=1)
-    for seed in range(5):
-        ranked = Ranked(flat, whole)
-        for index in np.random.default_rng(seed).permutation(101)[:12].tolist() * 2:
+    for seed in range(20):
+        cuts = np.random.default_rng(seed).permutation(101)[: 12 if many else 3].tolist()
+        ranked = Ranked(flat, cuts=cuts, top=25)
+        padded = np.pad(ordered, ((0, 0), (1, 1)), constant_values=((0, 0), (-np.inf, np.inf)))
+        for index in cuts:
             np.testing.assert_array_equal(ranked.statistic(index), ordered[:, index])
-            assert ranked.top_mean(101 - index).tolist() == pytest.approx(ordered[:, index:].mean(1).tolist(), abs=1e-6)
+            np.testing.assert_array_equal(ranked.beside(index), (padded[:, index], padded[:, index + 2]))
+        assert ranked.top_mean.tolist() == pytest.approx(ordered[:, -25:].mean(1).tolist(), abs=1e-6)
         each = np.array([0, 3, 50, 100])
         np.testing.assert_array_equal(ranked.statistics(each), ordered[np.arange(4), each])
         np.testing.assert_array_equal(ranked.span, (ordered[:, 0], ordered[:, -1]))
@@ -27,20 +32,47 @@ def test_statistics_in_any_order_are_those_of_a_sorted_row(whole: bool, few: boo
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("scale", [1e-38, 1e-6, 1.0, 1e30])
-def test_the_lowest_kept_value_parts_the_row_where_the_stretched_values_part(scale: float, strict: bool) -> None:
+def test_the_lowest_kept_score_parts_the_map_where_the_stretched_values_part(scale: float, strict: bool) -> None:
     random = np.random.default_rng(0)
-    flat = np.sort((random.standard_normal((50, 40)) * scale).astype(np.float32), axis=1)
-    low, high = flat[:, 0], flat[:, -1]
-    stretched = (flat - low[:, None]) / (high - low)[:, None]
-    at = stretched[:, 20:21]
-    level = lowest_kept(flat[:, 20], low, high, strict, stretched=False)
-    np.testing.assert_array_equal(flat >= level[:, None], stretched > at if strict else stretched >= at)
-    level = lowest_kept(np.full(50, 0.5, np.float32), low, high, strict, stretched=True)
-    np.testing.assert_array_equal(flat >= level[:, None], stretched > 0.5 if strict else stretched >= 0.5)
+    for score in (random.standard_normal((20, 40)) * scale).astype(np.float32):
+        stretched = (score - score.min()) / (score.max() - score.min())
+        for threshold, at in ((score[7], stretched[7]), (np.float32(0.5), np.float32(0.5))):
+            level = lowest_kept(score, threshold, strict, stretched=bool(at == threshold))
+            np.testing.assert_array_equal(score >= level, stretched > at if strict else stretched >= at)
 
 
 def test_nothing_above_the_highest_is_kept_and_everything_from_the_lowest() -> None:
-    low, high = np.array([-3.0], np.float32), np.array([5.0], np.float32)
-    assert lowest_kept(high, low, high, strict=True, stretched=False).tolist() == [np.inf]
-    assert lowest_kept(low, low, high, strict=False, stretched=False).tolist() == [-3.0]
-    assert lowest_kept(np.array([1.5], np.float32), low, high, strict=False, stretched=True).tolist() == [np.inf]
+    score = np.array([5.0, -3.0, 1.0], np.float32)
+    assert lowest_kept(score, score[0], strict=True, stretched=False) == np.inf
+    assert lowest_kept(score, score[1], strict=False, stretched=False) == -3
+    assert lowest_kept(score, np.float32(1.5), strict=False, stretched=True) == np.inf
+
+
+@pytest.mark.parametrize("bounds", [None, (-1.0, 1.0), (-33.333, 33.333), (5.0, 7.0)])
+def test_scores_need_no_scaled_copy(bounds: tuple[float, float] | None) -> None:
+    random = np.random.default_rng(0)
+    flat = random.standard_normal((6, 300)).astype(np.float32)
+    flat[3] = flat[3].round(1)
+    low, high = bounds or (0.0, 1.0)
+    score = (flat - np.float32(low)) / np.float32(high - low)
+    ordered = np.sort(score, axis=1)
+    ranked = Ranked(flat, bounds, cuts=[150, 10, 225, 299, 0])
+    for index, told in itertools.product((150, 10, 225, 299, 0), (True, False)):
+        level = ranked.statistic(index)
+        np.testing.assert_array_equal(level, ordered[:, index])
+        value = ranked.values(level, index if told else None)
+        np.testing.assert_array_equal(flat >= value[:, None], score >= level[:, None])
+        np.testing.assert_array_equal(ranked.count(value), (score >= level[:, None]).sum(1))
+    np.testing.assert_array_equal(ranked.span, (ordered[:, 0], ordered[:, -1]))
+    mixed = ranked.values(ordered[np.arange(6), [0, 299, 100, 200, 150, 5]])
+    np.testing.assert_array_equal(ranked.count(mixed), (flat >= mixed[:, None]).sum(1))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("cut", [False, True])
+def test_what_is_no_number_shows_in_the_span(bad: float, cut: bool) -> None:
+    flat = np.arange(12, dtype=np.float32).reshape(2, 6)
+    flat[1, 2] = bad
+    low, high = Ranked(flat, cuts=[3] if cut else []).span
+    assert np.isfinite([low[0], high[0]]).all()
+    assert not np.isfinite([low[1], high[1]]).all()

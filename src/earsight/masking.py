@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +54,8 @@ def predict(maps: Maps, protocol: Protocol, size: tuple[int, int] | None = None)
     score = scaled(resized(dense, size or square, protocol), maps.bounds)
     flat = score.flatten(1)
     if flat.device.type == "cpu":
-        mask = torch.from_numpy(flat.numpy() >= levels(ranks.Ranked(flat.numpy()), protocol)[:, None])
+        ranked = ranks.Ranked(flat.numpy(), cuts=needed([protocol], flat.shape[1])[0])
+        mask = torch.from_numpy(flat.numpy() >= levels(ranked, protocol)[:, None])
     else:
         mask = _mask(flat, protocol)
     measured = score if tuple(score.shape[1:]) == square else None
@@ -84,13 +86,14 @@ def scaled(x: Tensor, bounds: tuple[float, float] | None) -> Tensor:
 
 
 def levels(ranked: ranks.Ranked, protocol: Protocol, support: Counts | None = None) -> F32:
-    """For each map, the lowest score that the protocol keeps, (B,): its mask is score >= level, its comparison or not.
+    """For each map, the lowest score that the protocol keeps, (B,): its mask is score >= level, strict or not.
 
-    `support` counts the pixels of each ground truth, which `adaptive` needs.
+    `ranked` must hold what `needed` says. `support` counts the pixels of each ground truth, which `adaptive` needs.
     """
     n = ranked.flat.shape[1]
-    if protocol.threshold == "top_half":
-        at = ranked.statistic(int(n * protocol.level))
+    index = order_statistic(protocol, n)
+    if index is not None:
+        at = ranked.statistic(index)
     elif protocol.threshold == "adaptive":
         if support is None:
             raise UsageError(
@@ -104,12 +107,41 @@ def levels(ranked: ranks.Ranked, protocol: Protocol, support: Counts | None = No
             )
         at = np.full(len(ranked.flat), protocol.level, np.float32)
     if protocol.scaling == "minmax":
-        return ranks.lowest_kept(at, *ranked.span, protocol.strict, stretched=protocol.threshold in _OF_SCORES)
+        return _stretched(ranked, at, protocol)
     return np.nextafter(at, np.float32(np.inf)) if protocol.strict else at
 
 
-_OF_SCORES = ("absolute", "universal")
-"""Policies whose level is a score; the others' is a value of the map itself."""
+def order_statistic(protocol: Protocol, pixels: int) -> int | None:
+    """The place of the threshold among the pixels in ascending order, where the policy says one."""
+    return int(pixels * protocol.level) if protocol.threshold == "top_half" else None
+
+
+def needed(protocols: Sequence[Protocol], pixels: int) -> tuple[list[int], int]:
+    """The order statistics, and the number of highest scores, that the protocols will ask a `Ranked` for."""
+    halves = [at for at in (order_statistic(protocol, pixels) for protocol in protocols) if at is not None]
+    quarter = max(pixels // 4, 1) if any(p.confidence == "top_quarter_mean" for p in protocols) else 0
+    return list(dict.fromkeys(halves)), quarter
+
+
+def _stretched(ranked: ranks.Ranked, at: F32, protocol: Protocol) -> F32:
+    """The lowest score of each map that reaches the threshold `at` when the map is stretched to [0, 1], (B,).
+
+    An order statistic parts a stretched map where it parts the map, unless a neighbour became equal to it: only then,
+    and where the threshold is no order statistic, the map itself is looked at.
+    """
+    level = np.nextafter(at, np.float32(np.inf)) if protocol.strict else at.copy()
+    apart = np.zeros(len(at), np.bool_)
+    index = order_statistic(protocol, ranked.flat.shape[1])
+    if index is not None:
+        low, high = ranked.span
+        before, behind = ranked.beside(index)
+        under, over = (at, behind) if protocol.strict else (before, at)
+        width = np.maximum(high - low, np.finfo(np.float32).tiny)
+        apart = (under - low) / width < (over - low) / width
+    given = protocol.threshold in ("absolute", "universal")  # the level is a stretched value already
+    for i in np.flatnonzero(~apart):
+        level[i] = ranks.lowest_kept(ranked.row(i), at[i], protocol.strict, stretched=given)
+    return level
 
 
 def _mask(flat: Tensor, protocol: Protocol) -> Tensor:
@@ -145,5 +177,5 @@ def _confidence(maps: Maps, dense: Tensor, score: Tensor | None, protocol: Proto
         score = scaled(resized(dense, (protocol.size, protocol.size), protocol), maps.bounds)
     flat = score.flatten(1)
     if flat.device.type == "cpu":
-        return torch.from_numpy(ranks.Ranked(flat.numpy()).top_mean(max(flat.shape[1] // 4, 1)))
+        return torch.from_numpy(ranks.Ranked(flat.numpy(), top=needed([protocol], flat.shape[1])[1]).top_mean)
     return flat.topk(max(flat.shape[1] // 4, 1), dim=1, sorted=False).values.mean(1, dtype=torch.float64).float()

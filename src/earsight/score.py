@@ -79,7 +79,7 @@ def score_file(
     allow_missing: bool = False,
     ignore_extra: bool = False,
     sizes: bool = True,
-    batch_size: int = 128,
+    batch_size: int = 512,
     warnings: tuple[str, ...] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Evaluation]:

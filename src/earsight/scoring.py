@@ -8,23 +8,25 @@ costs a comparison and two counts more.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 
 from earsight.data.truth import truth_cells, truth_part
-from earsight.masking import levels, native_confidence, need_finite, resized, scaled
+from earsight.masking import levels, native_confidence, need_finite, needed, order_statistic, resized, scaled
 from earsight.metrics.base import F64, SIZES, Records
 from earsight.protocols import Protocol
 from earsight.ranks import Ranked
-from earsight.types import F32, Maps, Mask, Row
+from earsight.types import F32, Maps, Row
 
-CHUNK = 32
-"""Maps that one thread works on at a time: few enough to stay in its cache, enough to make numpy worth calling."""
+CHUNK = 64
+"""Most maps that one thread ranks at a time."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,7 @@ class Truth:
 
     Args:
         rows, columns: the part.
-        weight: float32 of that part, or None when it is known to be 1 all over.
-        some: where the weight is above 0, or None when that is everywhere.
+        weight: float32 of that part, or None when it is 1 all over.
         area: sum of the weights.
         support: pixels with any weight.
     """
@@ -42,7 +43,6 @@ class Truth:
     rows: slice
     columns: slice
     weight: F32 | None
-    some: Mask | None
     area: float
     support: int
 
@@ -52,26 +52,20 @@ class Truth:
         if len(boxes) == row.consensus == 1:  # by far the most common: one box, one annotator; nothing to draw
             for x0, y0, x1, y1 in truth_cells(boxes, size):
                 pixels = (y1 - y0) * (x1 - x0)
-                return cls(slice(y0, y1), slice(x0, x1), None, None, float(pixels), pixels)
+                return cls(slice(y0, y1), slice(x0, x1), None, float(pixels), pixels)
         rows, columns, part = truth_part(boxes, size, row.consensus)
-        some = part > 0
-        support = int(np.count_nonzero(some))
-        return cls(
-            rows,
-            columns,
-            part,
-            None if support == part.size else some,
-            float(part.sum(dtype=np.float64)),
-            support,
-        )
+        return cls(rows, columns, part, float(part.sum(dtype=np.float64)), int(np.count_nonzero(part)))
 
-    def inside(self, mask: Mask) -> tuple[float, int]:
-        """Weight, and pixels with any weight, that a mask (H, W) covers."""
-        part = mask[self.rows, self.columns]
-        covered = int(np.count_nonzero(part if self.some is None else part & self.some))
-        if self.weight is None or self.area == self.support:  # all weights are 0 or 1
+    def inside(self, picture: F32, value: np.float32) -> tuple[float, int]:
+        """Weight, and pixels with any weight, under the pixels of a map (H, W) that are not below `value`."""
+        if self.support == 0:
+            return 0.0, 0
+        mask = picture[self.rows, self.columns] >= value
+        if self.weight is None:
+            covered = int(np.count_nonzero(mask))
             return float(covered), covered
-        return float(np.sum(self.weight, where=part, dtype=np.float64)), covered
+        covered = int(np.count_nonzero(mask & (self.weight > 0)))
+        return float(np.sum(self.weight, where=mask, dtype=np.float64)), covered
 
 
 def score(maps: Maps, rows: Sequence[Row], protocols: Sequence[Protocol], sizes: bool = False) -> list[Records]:
@@ -88,19 +82,14 @@ def score(maps: Maps, rows: Sequence[Row], protocols: Sequence[Protocol], sizes:
         same = tuple(dense.shape[1:]) == (protocol.size, protocol.size)
         how = (protocol.size,) if same else (protocol.size, protocol.upsample, protocol.align_corners)
         looks.setdefault(how, []).append(i)
-    truths: dict[int, list[Truth]] = {}
+    truths = cache(lambda size: [Truth.of(row, size) for row in rows])
     found: dict[int, Records] = {}
-    peak: F64 | None = None
     for at in looks.values():
         first, here = protocols[at[0]], [protocols[i] for i in at]
-        if first.size not in truths:
-            truths[first.size] = [Truth.of(row, first.size) for row in rows]
         pictures = resized(dense, (first.size, first.size), first).numpy()
-        for i, columns in zip(at, _columns(pictures, maps.bounds, truths[first.size], here, sizes), strict=True):
-            if protocols[i].confidence == "max":
-                if peak is None:
-                    peak = scaled(dense.flatten(1).amax(1), maps.bounds).double().numpy()
-                columns["confidence"] = peak
+        for i, columns in zip(at, _columns(pictures, maps.bounds, truths, here, sizes), strict=True):
+            if protocols[i].confidence == "max" and tuple(dense.shape[1:]) != pictures.shape[1:]:
+                columns["confidence"] = scaled(dense.flatten(1).amax(1), maps.bounds).double().numpy()
             elif protocols[i].confidence == "native":
                 columns["confidence"] = native_confidence(maps).double().cpu().numpy()
             found[i] = Records.of(rows, **columns)
@@ -110,70 +99,95 @@ def score(maps: Maps, rows: Sequence[Row], protocols: Sequence[Protocol], sizes:
 def _columns(
     pictures: F32,
     bounds: tuple[float, float] | None,
-    truths: Sequence[Truth],
+    truths_at: Callable[[int], list[Truth]],
     protocols: Sequence[Protocol],
     sizes: bool,
 ) -> list[dict[str, F64]]:
-    """What each protocol makes of maps (B, H, W) at its size, chunk by chunk in threads."""
-    chunks = [slice(i, i + CHUNK) for i in range(0, len(pictures), CHUNK)]
+    """What each protocol makes of maps (B, H, W) at its size; `truths_at` gives their ground truth at a size.
 
-    def work(chunk: slice) -> list[dict[str, F64]]:
-        part = pictures[chunk]
-        return _chunk(_score(part, bounds), truths[chunk], protocols, sizes)
+    Threads rank the pixels, chunk by chunk, in few and long calls of numpy; the many short ones that follow are made
+    here, where no other thread waits for them.
+    """
+    n = pictures[0].size
+    cuts, top = needed(protocols, n)
+    cuts += [n - round(n * share) for share in SIZES] if sizes else []
+    threads = min(torch.get_num_threads(), os.cpu_count() or 1)
+    each = min(CHUNK, -(-len(pictures) // threads))
+    chunks = [slice(i, i + each) for i in range(0, len(pictures), each)]
 
-    threads = min(len(chunks), torch.get_num_threads(), os.cpu_count() or 1)
-    if threads > 1:
-        with ThreadPoolExecutor(threads) as pool:
-            done = list(pool.map(work, chunks))
-    else:
-        done = [work(chunk) for chunk in chunks]
+    def rank(chunk: slice) -> Ranked:
+        flat = pictures[chunk].reshape(-1, n)
+        return Ranked(flat, bounds, cuts=cuts, top=top, room=_room.take(len(flat), n))
+
+    ranks = _pool(threads).map(rank, chunks) if len(chunks) > 1 < threads else map(rank, chunks)
+    truths = truths_at(protocols[0].size)  # while the threads are at work
+    done = [
+        _chunk(pictures[chunk], ranked, truths[chunk], protocols, sizes)
+        for chunk, ranked in zip(chunks, ranks, strict=True)
+    ]
     return [
         {name: np.concatenate([one[i][name] for one in done]) for name in done[0][i]} for i in range(len(protocols))
     ]
 
 
-def _score(pictures: F32, bounds: tuple[float, float] | None) -> F32:
-    """Maps as shares of their bounds. numpy's arithmetic is torch's here: one rounding for each of the two steps."""
-    if bounds is None:
-        return np.ascontiguousarray(pictures)
-    out: F32 = np.subtract(pictures, np.float32(bounds[0]))
-    out /= np.float32(bounds[1] - bounds[0])
-    return out
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Threads that stay, and with them the memory they work in."""
+    return ThreadPoolExecutor(threads, "scoring")
 
 
-def _chunk(pictures: F32, truths: Sequence[Truth], protocols: Sequence[Protocol], sizes: bool) -> list[dict[str, F64]]:
-    flat = pictures.reshape(len(pictures), -1)
-    n = flat.shape[1]
-    ranked = Ranked(flat, whole=sizes)
+class _Room(threading.local):
+    """Each thread's own memory for ranking one chunk of maps of one size."""
+
+    def __init__(self) -> None:
+        self.values = np.empty((0, 0), np.float32)
+
+    def take(self, count: int, pixels: int) -> F32:
+        if self.values.shape[1] != pixels or len(self.values) < count:
+            self.values = np.empty((count, pixels), np.float32)
+        return self.values[:count]
+
+
+_room = _Room()
+
+
+def _chunk(
+    pictures: F32, ranked: Ranked, truths: Sequence[Truth], protocols: Sequence[Protocol], sizes: bool
+) -> list[dict[str, F64]]:
+    n = pictures[0].size
     need_finite(ranked.span)
     area = np.array([truth.area for truth in truths])
     support = np.array([truth.support for truth in truths])
     counts: dict[bytes, F64] = {}
 
-    def counted(level: F32) -> F64:
-        """Weight inside, pixels inside and pixels in all from `level` upward, (3, B); the same levels only once."""
-        key = level.tobytes()
+    def counted(level: F32, index: int | None) -> F64:
+        """Weight inside, pixels inside and pixels in all from `level` upward, (3, B); the same values only once.
+
+        `index` is the order statistic that the level comes from, if any.
+        """
+        value = ranked.values(level, index)
+        key = value.tobytes()
         if key not in counts:
-            masks = (flat >= level[:, None]).reshape(pictures.shape)
-            inside = [truth.inside(mask) for truth, mask in zip(truths, masks, strict=True)]
-            total = [np.count_nonzero(mask) for mask in masks]
-            counts[key] = np.array([[a for a, _ in inside], [b for _, b in inside], total], np.float64)
+            inside = [truth.inside(one, v) for truth, one, v in zip(truths, pictures, value, strict=True)]
+            counts[key] = np.array([[a for a, _ in inside], [b for _, b in inside], ranked.count(value)], np.float64)
         return counts[key]
 
     out: list[dict[str, F64]] = []
     for protocol in protocols:
-        kept = counted(levels(ranked, protocol, support))
+        kept = counted(levels(ranked, protocol, support), order_statistic(protocol, n))
         columns = {
             "area": area,
             "support": support.astype(np.float64),
             "predicted": kept[2],
             "ciou": _ciou(kept, area, protocol),
+            "confidence": ranked.span[1].astype(np.float64),  # that of maps as large as this; see `score`
         }
         if protocol.confidence == "top_quarter_mean":
-            columns["confidence"] = ranked.top_mean(max(n // 4, 1)).astype(np.float64)
+            columns["confidence"] = ranked.top_mean.astype(np.float64)
         if sizes:
-            at = [counted(ranked.statistic(n - round(n * share))) for share in SIZES]
-            columns["by_size"] = np.stack([_ciou(one, area, protocol) for one in at], axis=1)
+            at = [n - round(n * share) for share in SIZES]
+            many = [counted(ranked.statistic(index), index) for index in at]
+            columns["by_size"] = np.stack([_ciou(one, area, protocol) for one in many], axis=1)
         out.append(columns)
     return out
 

@@ -81,5 +81,5 @@ def crop_boxes(
 
 
 def _inside(box: Box) -> Box:
-    x0, y0, x1, y1 = (min(max(float(value), 0.0), 1.0) for value in box)
-    return x0, y0, x1, y1
+    x0, y0, x1, y1 = box
+    return min(max(x0, 0.0), 1.0), min(max(y0, 0.0), 1.0), min(max(x1, 0.0), 1.0), min(max(y1, 0.0), 1.0)

@@ -51,7 +51,7 @@ class MapFile(ABC):
     def maps(self, wanted: Collection[int]) -> Iterator[tuple[int, AnyArray]]:
         """The maps (h, w) at these positions with their positions, in the file's order, as they are stored."""
 
-    def batches(self, wanted: Collection[int] | None = None, size: int = 128) -> Iterator[tuple[list[int], Maps]]:
+    def batches(self, wanted: Collection[int] | None = None, size: int = 512) -> Iterator[tuple[list[int], Maps]]:
         """Up to `size` maps of one resolution at a time with their positions; by default all maps of the file.
 
         The file is read once, from front to end, and only what waits for its batch is held.
