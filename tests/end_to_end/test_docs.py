@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -14,6 +15,9 @@ import torch
 from earsight.checkpoint import save_weights
 from earsight.cli import main
 from earsight.config import Inputs
+from earsight.data.clips import open_set
+from earsight.data.sets import toybox
+from earsight.errors import UsageError
 from earsight.methods.slavc import Config, Model
 from earsight.models.encoders import Encoders
 
@@ -22,6 +26,7 @@ import make  # found through the line above
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/quickstart.md")
+MEASURING = ("docs/protocols.md", "docs/why-numbers-differ.md")
 TINY = [
     *("--method.encoders.kind", "small", "--method.encoders.width", "4", "--method.encoders.weights", "random"),
     *("--method.dim", "8", "--inputs.image-size", "32", "--inputs.resize", "36", "--inputs.rate", "8000"),
@@ -51,8 +56,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     config = Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8)
     inputs = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
     calibration = {"threshold": 0.5, "false_alarm": 0.1, "recall": 0.8, "negatives": 10}
-    meta = {"protocol": "exact", "calibration": calibration}
+    meta = {"protocol": "exact", "calibration": calibration, "universal_level": 0.5}
     save_weights(tmp_path / "demo/run/weights.safetensors", Model(config, inputs), "slavc", config, meta)
+    (tmp_path / "runs" / "toys").mkdir(parents=True)
+    log = '{"step": 1, "epoch": 0, "val": {"ap": 0.1, "loc_acc": 0.2}}\n'
+    (tmp_path / "runs" / "toys" / "log.jsonl").write_text(log)
+    monkeypatch.setattr(toybox, "COUNTS", dict.fromkeys(toybox.COUNTS, 12))
     make.steps(tmp_path / "my-video.mp4", 1.2)
     make.picture(tmp_path / "photo.jpg", make.corners())
     make.sound_file(tmp_path / "sound.wav", make.chirp(2))
@@ -74,6 +83,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_of_a_page_works(page: str, home: Path) -> None:
+    shutil.rmtree(home / "runs")
+    for example in blocks(page, "python"):
+        if "np.savez" in example:  # the maps that the commands score
+            exec(compile(example, page, "exec"), {})
+    if page == "README.md":  # what the demonstration leaves behind
+        assert main(["eval", "demo/run", "--on", "toybox:extended", "--audio", "real", "--out", "demo/report"]) == 0
     ran = []
     for args in commands(page):
         if args[0] == "import" or "WEIGHTS" in args:  # needs half a gigabyte; tests/test_official.py does it
@@ -83,6 +98,30 @@ def test_every_command_of_a_page_works(page: str, home: Path) -> None:
     assert {"train", "eval", "localize"} <= set(ran)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("page", MEASURING)
+def test_every_command_on_measuring_works(page: str, home: Path, shared: Path) -> None:
+    (home / "metadata").symlink_to(shared / "metadata")
+    found = commands(page)
+    assert found
+    for args in found:
+        assert main(args) == 0, args
+
+
+@pytest.mark.slow
+def test_what_the_page_on_differing_numbers_prints_is_what_comes_out(
+    home: Path, shared: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "metadata").symlink_to(shared / "metadata")
+    page = "docs/why-numbers-differ.md"
+    for args in commands(page):
+        if "metadata" in args:
+            assert main(args) == 0
+    printed = capsys.readouterr().out
+    for block in blocks(page, "text"):
+        assert block.strip() in printed
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_python_example_of_a_page_works(page: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     examples = blocks(page, "python")
@@ -90,6 +129,25 @@ def test_every_python_example_of_a_page_works(page: str, home: Path, capsys: pyt
     for example in examples:
         exec(compile(example, page, "exec"), {})
     assert "source" in capsys.readouterr().out
+
+
+def test_the_page_on_adding_a_data_set_holds_a_set_that_opens(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "own_sets").mkdir()
+    (home / "own_sets" / "__init__.py").touch()
+    (home / "own_sets" / "bells.py").write_text(blocks("docs/add-a-dataset.md", "python")[0])
+    monkeypatch.syspath_prepend(str(home))
+    data = home / "bells"
+    data.mkdir()
+    for split in ("train", "test"):
+        (data / f"{split}.txt").write_text("one\ntwo\n")
+    for name in ("one", "two"):
+        make.picture(data / f"{name}.jpg", make.corners())
+        make.sound_file(data / f"{name}.wav", make.chirp(4))
+    assert main(["eval", "demo/run", "--on", "own_sets.bells", "--data", str(data)]) == 0
+    assert main(["data", "check", "own_sets.bells", "--data", str(data)]) == 0
+    assert [row.id for row in open_set("own_sets.bells", data, role="train").rows] == ["one", "two"]
+    with pytest.raises(UsageError, match=r"Expected a split of own_sets\.bells for validation, but it has none"):
+        open_set("own_sets.bells", data, role="val")
 
 
 def test_the_page_on_adding_a_method_holds_a_method_that_trains(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
