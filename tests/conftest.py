@@ -6,6 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Where others wait for the verdict, properties are tried on the same examples every time.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 # Tiny models run many times faster on one thread, and the tests already run in one process a core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
