@@ -140,6 +140,13 @@ def test_too_many_unreadable_clips_stop_with_their_names() -> None:
     assert evaluate(Listener(), Halves(broken=(0, 5, 6)), SMALL, max_failed=0.1).n == 27
 
 
+def test_nothing_but_unreadable_clips_is_told_with_the_reasons() -> None:
+    with pytest.raises(
+        DataError, match=r"halves:test that can be read, but got none: 2 failed \(clip000: .*ends too early"
+    ):
+        evaluate(Listener(), Halves(2, broken=(0, 1)), SMALL, max_failed=1)
+
+
 def test_an_empty_set_is_refused() -> None:
     with pytest.raises(DataError, match="clips to evaluate in halves:test, but got none"):
         evaluate(Listener(), Halves(0), SMALL)
@@ -192,6 +199,13 @@ def test_centre_prior_and_ceiling_on_the_real_list(shared: Path) -> None:
     whole = replace(get("exact"), level=0.0)  # keeps every pixel
     everywhere = center_prior(Listed("vggss", rows), whole).metrics
     assert round(100 * everywhere["loc_acc"], 2) == 21.95
+
+
+def test_the_centre_prior_stands_beside_a_model_on_the_same_clips() -> None:
+    result = evaluate(Listener(), Halves(broken=(2,)), SMALL)
+    prior = center_prior(Halves(), SMALL, result.failures)
+    assert prior.records.id.tolist() == result.records.id.tolist()
+    assert (prior.n, prior.rows, prior.failures) == (29, 30, result.failures)
 
 
 def test_the_centre_prior_knows_nothing_about_visibility() -> None:

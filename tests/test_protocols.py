@@ -38,7 +38,7 @@ def test_an_unknown_protocol_suggests_the_nearest() -> None:
         ({"level": 1.0}, "level of top_half"),
         ({"upsample": "nearest"}, "upsample bicubic or bilinear, but got 'nearest'"),
         ({"threshold": "median"}, "threshold top_half or adaptive or absolute or universal"),
-        ({"confidence": "mean"}, "confidence max or top_quarter_mean or native"),
+        ({"confidence": "mean"}, "confidence max or peak or top_quarter_mean or native"),
         ({"ciou": "box"}, "ciou union or no_miss"),
         ({"f1": "best"}, "f1 all or official"),
     ],

@@ -66,6 +66,8 @@ def slowly(maps: Maps, rows: list[Row], protocol: Protocol) -> list[tuple[float,
         below = (float(truth.sum(dtype=np.float64)) if protocol.ciou == "union" else inside) + outside
         if protocol.confidence == "max":
             sure = float((maps.dense[i].max() - low) / (high - low))
+        elif protocol.confidence == "peak":
+            sure = float(value.max())
         elif protocol.confidence == "native":
             assert maps.confidence is not None
             sure = float(maps.confidence[i])
@@ -164,3 +166,13 @@ def test_maps_with_nan_are_refused() -> None:
 def test_universal_without_a_level_is_refused() -> None:
     with pytest.raises(UsageError, match="Expected a level for the protocol universal, but got none"):
         score(some_maps(3), some_rows(3), [get("universal")])
+
+
+@pytest.mark.parametrize("side", [1, 2, 3])
+def test_fixed_sizes_keep_at_least_one_pixel_of_the_smallest_squares(side: int) -> None:
+    # A tenth of one or four pixels rounds to none, which is no order statistic.
+    rising = torch.arange(side**2, dtype=torch.float32).view(1, side, side)
+    row = Row("a", boxes=((0.0, 0.0, 1.0, 1.0),))
+    found = score(Maps(rising, rising), [row], [Protocol("tiny", size=side)], sizes=True)[0]
+    kept = [max(round(side**2 * share), 1) for share in SIZES]
+    assert found.by_size.tolist() == [[count / side**2 for count in kept]]

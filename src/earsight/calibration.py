@@ -51,7 +51,7 @@ def universal_level(records: Records, quartile: float = 0.75) -> float:
     """The pixel threshold that suits all clips: the third quartile of the highest score, per kind of negative.
 
     The highest of the kinds' levels counts, so that no kind is let through more than the others. The records must come
-    from a protocol whose confidence is the highest score, and not from a list that is tested on.
+    from the protocol `universal`, at any level, and not from a list that is tested on.
     """
     kinds = sorted(set(records.kind[~records.positives].tolist()))
     if not kinds:

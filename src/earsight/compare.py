@@ -207,6 +207,9 @@ def _apart(real: Sequence[tuple[str, Result]]) -> list[str]:
     numbers = _by((name, f"{result.n} clips") for name, result in real)
     if len(numbers) > 1:
         out.append(f"Not comparable, other numbers of clips: {_told(numbers)}.")
+    elif len({result.missing for _, result in real}) > 1:
+        out.append("Compare with care: as many clips, but not the same ones are missing.")
+    out += dict.fromkeys(f"{name}: {warning}." for name, result in real for warning in result.warnings)
     return out
 
 

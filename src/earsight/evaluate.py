@@ -173,6 +173,11 @@ def evaluate_all(
         seen = [part for parts in distributed.from_all(seen) for part in parts]
         failures = [failure for parts in distributed.from_all(failures) for failure in parts]
         _stop_when_too_many(failures, len(clip_set), clip_set, max_failed)
+    if not seen and failures:
+        raise DataError(
+            f"Expected clips of {clip_set.name} that can be read, but got none: {len(failures)} failed "
+            f"({_first(failures)}). Check the data folder."
+        )
     if not seen:
         raise DataError(f"Expected clips to evaluate in {clip_set.name}, but got none. Check the set and its limit.")
     seen.sort(key=lambda part: part.first)
@@ -211,29 +216,39 @@ def measure(records: Records, protocol: Protocol) -> dict[str, float]:
     return numbers
 
 
-def center_prior(clip_set: ClipSet, protocol: Protocol) -> Evaluation:
-    """The centre prior as an evaluation: what pointing at the middle of every picture scores. Reads no media."""
+def center_prior(clip_set: ClipSet, protocol: Protocol, unreadable: Failures = ()) -> Evaluation:
+    """The centre prior as an evaluation: what pointing at the middle of every picture scores. Reads no media.
+
+    Clips that are `unreadable` for the models beside it are left out here too.
+    """
+    known = {id for id, _ in unreadable}
+    used = [row for row in clip_set.rows if row.id not in known]
     at = torch.arange(protocol.size) - protocol.size / 2
     distance = torch.hypot(at.view(1, -1, 1), at.view(1, 1, -1))
     one = 1 - distance / distance.max()
     parts: list[Records] = []
-    for start in range(0, len(clip_set), 256):
-        rows = clip_set.rows[start : start + 256]
+    for start in range(0, len(used), 256):
+        rows = used[start : start + 256]
         maps = one.expand(len(rows), -1, -1)
         parts += score(Maps(maps, maps, (0.0, 1.0), torch.ones(len(rows))), rows, [protocol], sizes=True)
     if not parts:
         raise DataError(f"Expected clips to evaluate in {clip_set.name}, but got none. Check the set and its limit.")
-    return Evaluation.of(Records.concat(parts), clip_set, protocol, audio="none", model="centre prior")
+    records = Records.concat(parts)
+    return Evaluation.of(records, clip_set, protocol, audio="none", failures=unreadable, model="centre prior")
 
 
 def _stop_when_too_many(failures: list[tuple[str, str]], done: int, clip_set: ClipSet, max_failed: float) -> None:
     if len(failures) <= max_failed * len(clip_set):
         return
-    first = "; ".join(f"{id}: {reason}" for id, reason in failures[:3])
     raise DataError(
         f"Expected at most {max_failed:.0%} of the {len(clip_set)} clips of {clip_set.name} to be unreadable, but got "
-        f"{len(failures)} among the first {done} ({first}). Check the data folder."
+        f"{len(failures)} among the first {done} ({_first(failures)}). Check the data folder with earsight data check, "
+        "or allow more with --max-failed."
     )
+
+
+def _first(failures: list[tuple[str, str]]) -> str:
+    return "; ".join(f"{id}: {reason}" for id, reason in failures[:3])
 
 
 @contextmanager

@@ -176,6 +176,8 @@ def _confidence(maps: Maps, dense: Tensor, score: Tensor | None, protocol: Proto
     if score is None:
         score = scaled(resized(dense, (protocol.size, protocol.size), protocol), maps.bounds)
     flat = score.flatten(1)
+    if protocol.confidence == "peak":
+        return flat.amax(1)
     if flat.device.type == "cpu":
         return torch.from_numpy(ranks.Ranked(flat.numpy(), top=needed([protocol], flat.shape[1])[1]).top_mean)
     return flat.topk(max(flat.shape[1] // 4, 1), dim=1, sorted=False).values.mean(1, dtype=torch.float64).float()

@@ -40,8 +40,9 @@ class Protocol:
     """Share of the pixels that `top_half` leaves out, or the score of `absolute` and `universal` (NaN: not given)."""
     strict: bool = False
     """Keep pixels above the threshold only, not those that equal it."""
-    confidence: Literal["max", "top_quarter_mean", "native"] = "max"
-    """Highest score of the method's own grid; mean of the highest quarter at `size`; or the method's own number."""
+    confidence: Literal["max", "peak", "top_quarter_mean", "native"] = "max"
+    """Highest score of the method's own grid, or at `size`, where upsampling may overshoot; mean of the highest quarter
+    at `size`; or the method's own number."""
     ciou: CiouForm = "union"
     """`union` counts missed ground truth; `no_miss` is the formula printed in the paper's appendix, which does not."""
     gamma: float = 0.5
@@ -102,9 +103,9 @@ PROTOCOLS: dict[str, Protocol] = {
     "paper": Protocol("paper", strict=True, strict_hits=True),
     # As many pixels as the ground truth has, as some later papers report beside their main number ("Adap.").
     "adaptive": Protocol("adaptive", threshold="adaptive", strict=True),
-    # One level for all clips: the third quartile of the highest score on validation negatives. It has no level of its
-    # own; see `at_level`.
-    "universal": Protocol("universal", threshold="universal", level=math.nan),
+    # One level for all clips: the third quartile of the highest score on validation negatives, at the size at which
+    # pixels meet it. It has no level of its own; see `at_level`.
+    "universal": Protocol("universal", threshold="universal", level=math.nan, confidence="peak"),
 }
 
 

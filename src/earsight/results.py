@@ -23,6 +23,8 @@ class Result:
         protocol: the protocol's settings, with its name and hash.
         metrics: fractions by name; what is undefined is NaN.
         records: the file of its records, or None when the report names none.
+        warnings: what the report says must be known of it.
+        missing: the clips of the list that it does without.
     """
 
     report: Path
@@ -34,6 +36,8 @@ class Result:
     protocol: dict[str, Any]
     metrics: dict[str, float]
     records: Path | None
+    warnings: tuple[str, ...] = ()
+    missing: frozenset[str] = frozenset()
 
     @property
     def protocol_hash(self) -> str:
@@ -112,4 +116,6 @@ def _result(folder: Path, one: dict[str, Any]) -> Result:
         {**one["protocol"], "hash": str(one["protocol"]["hash"])},
         metrics,
         None if name is None else folder / name,
+        tuple(map(str, one.get("warnings", ()))),
+        frozenset(str(failure["id"]) for failure in one.get("failures", ())),
     )

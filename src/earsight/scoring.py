@@ -110,7 +110,7 @@ def _columns(
     """
     n = pictures[0].size
     cuts, top = needed(protocols, n)
-    cuts += [n - round(n * share) for share in SIZES] if sizes else []
+    cuts += _size_cuts(n) if sizes else []
     threads = min(torch.get_num_threads(), os.cpu_count() or 1)
     each = min(CHUNK, -(-len(pictures) // threads))
     chunks = [slice(i, i + each) for i in range(0, len(pictures), each)]
@@ -180,16 +180,20 @@ def _chunk(
             "support": support.astype(np.float64),
             "predicted": kept[2],
             "ciou": _ciou(kept, area, protocol),
-            "confidence": ranked.span[1].astype(np.float64),  # that of maps as large as this; see `score`
+            "confidence": ranked.span[1].astype(np.float64),  # "peak", and "max" of maps as large as this; see `score`
         }
         if protocol.confidence == "top_quarter_mean":
             columns["confidence"] = ranked.top_mean.astype(np.float64)
         if sizes:
-            at = [n - round(n * share) for share in SIZES]
-            many = [counted(ranked.statistic(index), index) for index in at]
+            many = [counted(ranked.statistic(index), index) for index in _size_cuts(n)]
             columns["by_size"] = np.stack([_ciou(one, area, protocol) for one in many], axis=1)
         out.append(columns)
     return out
+
+
+def _size_cuts(pixels: int) -> list[int]:
+    """The order statistics from which the fixed shares of the pixels are kept; at least one pixel is."""
+    return [pixels - max(round(pixels * share), 1) for share in SIZES]
 
 
 def _ciou(counts: F64, area: F64, protocol: Protocol) -> F64:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from earsight.data.audit import audit, leaks, listing, overlap, pictures
 from earsight.data.clips import ClipSet, open_set
-from earsight.errors import DataError, UsageError
+from earsight.errors import DataError, EarsightError, UsageError
 from earsight.types import Clip, Row
 
 IDS = st.lists(st.builds("{}_{}".format, st.sampled_from("abcdef"), st.integers(0, 3)), max_size=15)
@@ -142,3 +142,13 @@ def test_the_leak_of_the_144k_list_is_told(shared: Path) -> None:
     assert leaks("vggsound:144k", data, open_set("vggss:test", data)) == (
         "3709 of 5158 test clips are in the training list vggsound:144k, 75 more share a video with it"
     )
+
+
+def test_a_training_set_that_takes_no_folder_is_looked_at_without_the_test_sets(tmp_path: Path) -> None:
+    assert leaks("toybox", tmp_path, Named("mine", [Row("a")])) is None
+
+
+@pytest.mark.parametrize("spec", ["nothing", "nothing.txt"])
+def test_a_training_list_that_was_typed_must_be_there(spec: str, tmp_path: Path) -> None:
+    with pytest.raises(EarsightError, match="nothing"):
+        leaks(spec, tmp_path, Named("mine", [Row("a")]), must=True)

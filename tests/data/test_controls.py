@@ -76,3 +76,12 @@ def test_one_clip_cannot_be_shuffled() -> None:
 def test_an_unknown_control_is_refused() -> None:
     with pytest.raises(UsageError, match="real, shuffled or silent, but got 'noise'"):
         with_audio(Numbers(["a", "b"]), "noise")  # type: ignore[arg-type]
+
+
+def test_no_clip_hears_its_own_recording_through_another_clip() -> None:
+    sounds = ["a", "b", "c", "d", "a", "b", "c", "d"]  # each recording is heard in two clips
+    for seed in range(20):
+        heard = other_sounds([""] * 8, seed, sounds)
+        assert sorted(heard) == list(range(8))
+        assert all(sounds[heard[i]] != sounds[i] for i in range(8))
+    assert sorted(other_sounds(["", "", ""], 0, ["a", "a", "a"])) == [0, 1, 2]  # not possible: still a permutation

@@ -65,3 +65,10 @@ def test_the_hashes_are_those_of_the_real_lists(shared: Path) -> None:
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (shared / "metadata").iterdir()}
     assert found == LISTS
     assert all(find(name, shared) == shared / "metadata" / name for name in LISTS)
+
+
+def test_a_data_folder_that_is_not_there_is_told_before_a_download(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"Expected the folder of the data, but got .*nowhere, which is none. Check --data"
+    ):
+        find("vggss.json", tmp_path / "nowhere")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -93,3 +95,14 @@ def test_undefined_without_positives(make) -> None:  # type: ignore[no-untyped-d
     numbers = negative_kinds.compute(make(["easy"], [0.5], [np.nan]), EXACT)
     assert set(numbers) == {"max_f1/easy", "auroc/easy", "false_alarm_at_90/easy"}
     assert all(np.isnan(value) for value in numbers.values())
+
+
+def test_a_useless_confidence_stays_on_the_floor_of_its_kind() -> None:
+    records = some()
+    flat = replace(records, confidence=np.full(len(records), 0.5))
+    for kind in negative_kinds.kinds(flat):
+        floor = negative_kinds.floor(flat, EXACT, kind)
+        assert 0 < floor < 1
+        assert negative_kinds.compute(flat, EXACT)[f"max_f1/{kind}"] == pytest.approx(floor, abs=1e-12)
+        assert negative_kinds.compute(records, EXACT)[f"max_f1/{kind}"] >= floor
+    assert np.isnan(negative_kinds.floor(records, EXACT, "none such"))

@@ -63,6 +63,8 @@ def run(
     device = pick_device(device)
     distributed.start(device)
     sets = [open_set(spec, data, limit=limit) for spec in on]
+    twice = [one.name for i, one in enumerate(sets) if one.name in [other.name for other in sets[:i]]]
+    need(not twice, "each set once after --on", f"{twice[0] if twice else ''} twice", "Leave one out.")
     found = _Found()
     for path, name in zip(weights, model_names(weights), strict=True):
         loaded = load_weights(path, device)
@@ -100,7 +102,8 @@ def run(
     if distributed.rank() == 0:
         # One centre prior for each set and protocol, whatever the number of models.
         hows = list(dict.fromkeys(e.protocol for e in found.evaluations))
-        found.evaluations += [center_prior(clip_set, how) for clip_set in sets for how in hows]
+        failed = {e.set_name: e.failures for e in found.evaluations}
+        found.evaluations += [center_prior(one, how, failed[one.name]) for one in sets for how in hows]
         command = command_line(weights, on, data, protocol, level, audio, limit, max_failed)
         tell(found.evaluations, out, json=json, force=force, tiles=found.pictures, extra={"command": command})
     return 0
@@ -148,8 +151,18 @@ def save(path: Path, evaluation: Evaluation) -> None:
 def protocols_of(loaded: Weights, names: Sequence[str], level: float | None) -> list[Protocol]:
     """The protocols asked for, or the one the weights were made with; each once."""
     given = level if level is not None else loaded.meta.get("universal_level")
-    asked = list(names) or [loaded.meta.get("protocol", "exact")]
-    return list(dict.fromkeys(protocols.at_level(protocols.get(name), given) for name in asked))
+    asked = [protocols.get(name) for name in list(names) or [loaded.meta.get("protocol", "exact")]]
+    need_universal(asked, level)
+    return list(dict.fromkeys(protocols.at_level(one, given) for one in asked))
+
+
+def need_universal(asked: Sequence[Protocol], level: float | None) -> None:
+    """Refuse a level that no protocol would use."""
+    if level is not None and not any(one.threshold == "universal" for one in asked):
+        raise UsageError(
+            f"Expected the protocol universal with --level, but got {', '.join(one.name for one in asked)}. "
+            "Add --protocol universal, or write exact:threshold=absolute,level=SCORE."
+        )
 
 
 def leaks_of(loaded: Weights, data: Path | None, clip_set: ClipSet) -> tuple[str, ...]:
@@ -198,9 +211,12 @@ def command_line(
 
 
 def refuse_report(out: Path | None, force: bool) -> None:
-    """Raise when there is a report in the folder that may not be replaced."""
-    if out is not None and not force and (out / "metrics.json").exists():
+    """Raise when there is a report in the folder that may not be replaced, or when none can be written there."""
+    if out is None:
+        return
+    if not force and (out / "metrics.json").exists():
         raise UsageError(f"Expected a folder without a report, but {out} has one. Use --force to replace it.")
+    refuse_existing([out / name for name in ("report.html", "metrics.json", "table.md")], force)
 
 
 def page(evaluations: Sequence[Evaluation]) -> str:

@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from earsight.commands.screen import process
+from earsight.commands.screen import process, visible
 from earsight.errors import EarsightError, UsageError
 
 
@@ -15,7 +15,8 @@ def exit_code(run: Callable[[], int]) -> int:
     """Run a command: its own code, 1 when something failed, 2 when the command is wrong, 130 when interrupted."""
     try:
         code = run()
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code
     except SystemExit as end:  # the parser has said what it has to say
         return end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -37,6 +38,9 @@ def exit_code(run: Callable[[], int]) -> int:
     except Exception as error:  # whatever is left is our mistake; a user is told so without a page of code
         if os.environ.get("EARSIGHT_DEBUG"):
             traceback.print_exc()
+        if _is_memory(error):
+            _tell("error: Expected enough memory, but there is too little. Use a smaller --batch-size, limit or size.")
+            return 1
         told = " ".join(f"{type(error).__name__}: {error}".split())
         _tell(f"internal error: {told} (set EARSIGHT_DEBUG=1 for the traceback)")
         return 1
@@ -50,7 +54,13 @@ def _leave_group() -> None:
         sys.modules["earsight.distributed"].stop()
 
 
+def _is_memory(error: Exception) -> bool:
+    """Whether this is want of memory, for which torch has no class of its own on the CPU."""
+    words = ("out of memory", "can't allocate memory")
+    return isinstance(error, MemoryError) or any(some in str(error) for some in words)
+
+
 def _tell(text: str) -> None:
-    if process() == 0 or "error" in text:
-        sys.stderr.write(f"earsight: {text}\n")
+    if sys.stderr is not None and (process() == 0 or "error" in text):
+        sys.stderr.write(f"earsight: {visible(text)}\n")
         sys.stderr.flush()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from earsight import protocols
-from earsight.commands.evaluate import refuse_report, tell
+from earsight.commands.evaluate import need_universal, refuse_report, tell
 from earsight.commands.screen import progress
 from earsight.config import need
 from earsight.data.audit import leaks
@@ -43,13 +43,24 @@ def run(
     """Score `maps`, and those of the controls where they are given; a report goes to `out`. Reads no media."""
     refuse_report(out, force)
     how = protocols_of(protocol, level)
+    unused = {
+        "--bounds": bounds,
+        "--shuffled": shuffled,
+        "--silent": silent,
+        "--trained-on": trained_on,
+        "--name": name,
+    }
+    unused |= {"--allow-missing": allow_missing, "--ignore-extra": ignore_extra}
+    if str(maps) == CENTER and any(unused.values()):
+        flag = next(flag for flag, value in unused.items() if value)
+        raise UsageError(f"Expected {CENTER} alone, which has no maps, but got {flag} with it. Leave {flag} out.")
     clip_set = open_set(on, data)
     given = {"real": maps, "shuffled": shuffled, "silent": silent} if str(maps) != CENTER else {}
     files = {audio: open_maps(path, bounds) for audio, path in given.items() if path is not None}
     for file in files.values():  # what is wrong with any of them is said before the work on the first
         match(file, clip_set, allow_missing=allow_missing, ignore_extra=ignore_extra)
         need_confidence(file, how)
-    leak = leaks(trained_on, data, clip_set) if trained_on else None
+    leak = leaks(trained_on, data, clip_set, must=True) if trained_on else None
     name = name or (called(files["real"]) if files else "")
     found: list[Evaluation] = []
     for audio, file in files.items():
@@ -65,7 +76,8 @@ def run(
                 warnings=(leak,) if leak else (),
                 progress=report_progress,
             )
-    found += [center_prior(clip_set, one) for one in how]
+    missing = found[0].failures if found else ()
+    found += [center_prior(clip_set, one, missing) for one in how]
     command = _command(
         maps, on, data, protocol, level, bounds, shuffled, silent, trained_on, allow_missing, ignore_extra
     )
@@ -77,11 +89,7 @@ def protocols_of(specs: Sequence[str], level: float | None) -> list[Protocol]:
     """The protocols asked for, each once, with the universal level filled in."""
     need(len(specs) > 0, "at least one protocol after --protocol", "none", f"Known: {', '.join(protocols.PROTOCOLS)}.")
     asked = [protocols.get(spec) for spec in specs]
-    if level is not None and not any(one.threshold == "universal" for one in asked):
-        raise UsageError(
-            f"Expected the protocol universal with --level, but got {', '.join(specs)}. Add --protocol universal, or "
-            "write exact:threshold=absolute,level=SCORE."
-        )
+    need_universal(asked, level)
     return list(dict.fromkeys(protocols.at_level(one, level) for one in asked))
 
 

@@ -13,6 +13,10 @@ from typing import Any, Protocol, TextIO
 EVERY = 10.0
 """Seconds between two lines of progress where there is no terminal to draw a bar on."""
 
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
+_CONTROL |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+"""Codes that move the cursor or turn the direction of writing, and how they are shown."""
+
 
 class Report(Protocol):
     """Called with how much is done, how much there is, and what is being worked on when that changes."""
@@ -33,6 +37,15 @@ def say(text: str) -> None:
 def note(text: str) -> None:
     """Something about the work, on stderr."""
     _write(sys.stderr, text)
+
+
+def visible(text: str) -> str:
+    """Text whose control characters are written out: a name out of a stranger's file must not steer the terminal.
+
+    >>> print(visible("clip\\x1b[2J"))
+    clip\\x1b[2J
+    """
+    return text.translate(_CONTROL)
 
 
 def say_json(value: object) -> None:
@@ -106,9 +119,9 @@ def _bar(label: str) -> Iterator[Report]:
         yield lambda done, total, now="": bar.update(task, completed=done, total=total, description=now or label)
 
 
-def _write(stream: TextIO, text: str) -> None:
-    if process() == 0:
+def _write(stream: TextIO | None, text: str) -> None:
+    if process() == 0 and stream is not None:  # None where it was closed before the start, with >&-
         # A name with characters that the terminal lacks must not end the command.
         encoding = getattr(stream, "encoding", None) or "utf-8"
-        stream.write(text.encode(encoding, "replace").decode(encoding, "replace") + "\n")
+        stream.write(visible(text).encode(encoding, "replace").decode(encoding, "replace") + "\n")
         stream.flush()

@@ -14,7 +14,7 @@ from pathlib import Path
 from earsight import registry
 from earsight.data.clips import ClipSet, open_set
 from earsight.data.files import read_names
-from earsight.errors import EarsightError
+from earsight.errors import EarsightError, UsageError
 from earsight.types import Row
 
 VideoOf = Callable[[str], str]
@@ -117,17 +117,20 @@ def audit(train: Listing, test: Listing) -> Overlap:
     return overlap(train.ids, test.ids, test.video_of or train.video_of or str)
 
 
-def leaks(train_spec: str, data: Path | None, test_set: ClipSet) -> str | None:
+def leaks(train_spec: str, data: Path | None, test_set: ClipSet, *, must: bool = False) -> str | None:
     """One line on the test clips that a model has been trained on, or None when there are none.
 
-    A training list that cannot be opened is told in that line too: a report must say that nobody looked.
+    A training list that cannot be opened is told in that line too: a report must say that nobody looked. With `must` it
+    is an error, as for a name that was typed.
     """
     try:
-        train = listing(train_spec, data, role="train")
+        train = _trained(train_spec, data)
         name = test_set.name.partition(":")[0]
         known = name in registry.names("set") or "." in name
         video_of = getattr(registry.load("set", name), "video_of", None) if known else None
     except EarsightError as error:
+        if must:
+            raise
         return f"Test clips in the training list {train_spec} could not be checked: {error}"
     found = audit(train, Listing(test_set.name, pictures(test_set.rows), video_of))
     clips, videos = len(found.same_clip), len(found.same_video)
@@ -139,3 +142,13 @@ def leaks(train_spec: str, data: Path | None, test_set: ClipSet) -> str | None:
         verb = "shares" if videos == 1 else "share"
         return f"{videos} of {found.tested} test clips {verb} a video with the training list {train.name}"
     return None
+
+
+def _trained(spec: str, data: Path | None) -> Listing:
+    """The training list. The folder is the test set's; a set that is made up on the fly has none and refuses it."""
+    try:
+        return listing(spec, data, role="train")
+    except UsageError:
+        if data is None:
+            raise
+        return listing(spec, None, role="train")

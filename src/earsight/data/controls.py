@@ -21,7 +21,9 @@ class Shuffled(ClipSet):
     def __init__(self, whole: ClipSet, seed: int = 0) -> None:
         super().__init__(whole.name, whole.rows)
         self._whole = whole
-        self.sound_of = other_sounds([row.label for row in whole.rows], seed)
+        self.sound_of = other_sounds(
+            [row.label for row in whole.rows], seed, [row.sound or row.id for row in whole.rows]
+        )
 
     def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
         seen = self._whole.read(index, rate, seconds, draw)
@@ -52,11 +54,12 @@ def with_audio(clip_set: ClipSet, audio: Audio) -> ClipSet:
     raise UsageError(f"Expected audio real, shuffled or silent, but got '{audio}'.")
 
 
-def other_sounds(labels: Sequence[str], seed: int = 0) -> list[int]:
+def other_sounds(labels: Sequence[str], seed: int = 0, sounds: Sequence[str] | None = None) -> list[int]:
     """For each clip, which clip's sound it hears: never its own, each sound used once, fixed by the seed.
 
     Clips are put in a random order, grouped by label, and the sounds are moved along by the size of the largest group.
-    So every clip hears another label unless one label holds more than half of the clips.
+    So every clip hears another label unless one label holds more than half of the clips. `sounds` names the recordings,
+    where several clips share one: such clips change places with others until none hears its own, if that is possible.
 
     >>> other_sounds(["dog", "cat"])
     [1, 0]
@@ -70,4 +73,19 @@ def other_sounds(labels: Sequence[str], seed: int = 0) -> list[int]:
     largest = int(np.bincount(group).max())
     heard = np.empty(count, dtype=np.int64)
     heard[order] = np.roll(order, largest if largest < count else 1)
-    return [int(i) for i in heard]
+    found = [int(i) for i in heard]
+    if sounds is not None:
+        _part_recordings(found, sounds)
+    return found
+
+
+def _part_recordings(heard: list[int], sounds: Sequence[str]) -> None:
+    """Let clips that hear their own recording through another clip change sounds with the next clip that may."""
+    count = len(heard)
+    for i in range(count):
+        if sounds[heard[i]] != sounds[i]:
+            continue
+        for j in (*range(i + 1, count), *range(i)):
+            if sounds[heard[j]] != sounds[i] and sounds[heard[i]] != sounds[j]:
+                heard[i], heard[j] = heard[j], heard[i]
+                break

@@ -35,6 +35,8 @@ _LARGEST = 64 << 20
 
 def places(data: Path | None) -> list[Path]:
     """The folders in which a list of the user's own is looked for, first one first."""
+    if data is not None and not data.is_dir():
+        raise DataError(f"Expected the folder of the data, but got {data}, which is none. Check --data.")
     found = [] if data is None else [data, data / "metadata"]
     own = os.environ.get("EARSIGHT_METADATA")
     if own:

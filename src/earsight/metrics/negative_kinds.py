@@ -19,10 +19,12 @@ In [0, 1]. Undefined (NaN) without positives. A kind without negatives, and the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from earsight.metrics.average_precision import ranked, ranking
-from earsight.metrics.base import Bools, Records
+from earsight.metrics.base import Bools, Records, hits
 from earsight.metrics.max_f1 import f1_of
 from earsight.metrics.rejection import separation
 from earsight.protocols import Protocol
@@ -51,19 +53,33 @@ def kinds(records: Records) -> list[str]:
     return [kind for kind in np.unique(records.kind).tolist() if kind not in (POSITIVE, UNKNOWN)]
 
 
+def floor(records: Records, protocol: Protocol, kind: str) -> float:
+    """What accepting everything scores as max_f1/KIND, on the same draws; NaN without positives or without the kind."""
+    hit = hits(records, protocol)
+    found = []
+    for chosen in _draws(records, records.kind == kind):
+        p = hit[chosen].sum() / chosen.sum()
+        found.append(2 * p / (1 + p))
+    return float(np.mean(found)) if found else float("nan")
+
+
 def matched_max_f1(records: Records, protocol: Protocol, negatives: Bools) -> float:
     """Mean max-F1 of these negatives, bool (N,), with as many positives, over the draws; NaN without positives."""
-    positives = np.flatnonzero(records.positives)
-    if len(positives) == 0:
-        return float("nan")
-    positives = positives[np.argsort(records.id[positives], kind="stable")]
-    count = min(len(positives), int(negatives.sum()))
     order, clips = ranking(records), ranked(records, protocol)
+    best = [f1_of(clips.only(chosen[order]), protocol)[0].max() for chosen in _draws(records, negatives)]
+    return float(np.mean(best)) if best else float("nan")
+
+
+def _draws(records: Records, negatives: Bools) -> Iterator[Bools]:
+    """The clips of each draw, bool (N,): these negatives and as many positives. None without either."""
+    positives = np.flatnonzero(records.positives)
+    count = min(len(positives), int(negatives.sum()))
+    if count == 0:
+        return
+    positives = positives[np.argsort(records.id[positives], kind="stable")]
     random = np.random.default_rng(0)
-    best = []
     # Every draw is the same when it takes all positives.
     for _ in range(DRAWS if count < len(positives) else 1):
         chosen = negatives.copy()
         chosen[random.permutation(positives)[:count]] = True
-        best.append(f1_of(clips.only(chosen[order]), protocol)[0].max())
-    return float(np.mean(best))
+        yield chosen

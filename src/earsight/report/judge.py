@@ -89,4 +89,9 @@ def _about_listening(audio: str, drop: Mapping[str, Drop]) -> str | None:
         return None
     lost = " and ".join(f"{points(one.value)} points of {COLUMNS[name]}" for name, one in defined.items())
     sound = "another clip's sound" if audio == "shuffled" else "silence"
+    largest = max(one.value for one in defined.values())
+    if largest >= LISTENS:
+        return f"With {sound} it loses {lost}, which could be chance: nothing shows that it listens."
+    if largest <= 0:
+        return f"With {sound} it loses nothing ({lost}): it does not seem to listen."
     return f"With {sound} it loses only {lost}: it does not seem to listen."

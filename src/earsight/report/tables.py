@@ -87,6 +87,7 @@ def by_kind(group: Group) -> list[dict[str, str]]:
         for e in group.models:
             row["max-F1" if alone else called(e)] = _number(e, f"max_f1/{kind}")
         if alone:
+            row["F1 floor"] = percent(negative_kinds.floor(first.records, group.protocol, kind))
             row["AUROC"] = _number(first, f"auroc/{kind}")
             row["false alarms at 90% recall"] = _number(first, f"false_alarm_at_90/{kind}")
         rows.append(row)

@@ -96,7 +96,7 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
         position.log_bytes = log.bytes
         distributed.by_first(lambda: save_state(out / STATE, model, optimizer, position, random_state()))
 
-    measured: Evaluation | None = None
+    measured: list[Evaluation] | None = None
     try:
         for index, stage in enumerate(stages):
             # A stage may freeze or replace modules; all that depends on them is made afterwards.

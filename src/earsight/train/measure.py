@@ -17,7 +17,7 @@ from earsight.checkpoint import WEIGHTS, save_weights
 from earsight.data.clips import ClipSet
 from earsight.data.loading import eval_batches
 from earsight.errors import DataError
-from earsight.evaluate import Evaluation, evaluate
+from earsight.evaluate import Evaluation, evaluate_all
 from earsight.files import write_atomically, write_text
 from earsight.methods.base import Method
 from earsight.models.weights import read_pickle
@@ -28,11 +28,12 @@ from earsight.train.state import Position
 from earsight.types import Batch
 
 
-def on_validation(model: Method, val: ClipSet, job: Job, where: torch.device) -> Evaluation:
-    return evaluate(
+def on_validation(model: Method, val: ClipSet, job: Job, where: torch.device) -> list[Evaluation]:
+    """The validation list under the run's protocol, and under the universal one, whose level its negatives tell."""
+    return evaluate_all(
         model,
         val,
-        protocols.get(job.protocol),
+        [protocols.get(job.protocol), protocols.at_level(protocols.get("universal"), 0.5)],
         device=where,
         batch_size=job.optim.batch_size,
         workers=job.optim.workers,
@@ -41,12 +42,12 @@ def on_validation(model: Method, val: ClipSet, job: Job, where: torch.device) ->
 
 def validate(
     model: Method, val: ClipSet, job: Job, position: Position, log: RunLog, bar: Bar, out: Path, where: torch.device
-) -> Evaluation | None:
+) -> list[Evaluation] | None:
     """Measure on the validation list; remember the best epoch for those who ask for early stopping."""
 
-    def work() -> Evaluation:
-        result = on_validation(model, val, job, where)
-        numbers = finite(result)
+    def work() -> list[Evaluation]:
+        results = on_validation(model, val, job, where)
+        numbers = finite(results[0])
         log.write({"step": position.total_steps, "epoch": position.epoch - 1, "val": numbers})
         bar.line(
             f"epoch {position.epoch}: "
@@ -57,7 +58,7 @@ def validate(
             position.best = numbers.get("ap", 0.0)
             if job.optim.keep == "best":
                 write_atomically(out / BEST, lambda beside: torch.save(model.state_dict(), beside))
-        return result
+        return results
 
     return distributed.by_first(work)
 
@@ -70,26 +71,25 @@ def finite(result: Evaluation) -> dict[str, float]:
 
 
 def finish(
-    model: Method, val: ClipSet | None, last: Evaluation | None, clips: ClipSet, job: Job, position: Position, bar: Bar,
-    out: Path, where: torch.device,
+    model: Method, val: ClipSet | None, last: list[Evaluation] | None, clips: ClipSet, job: Job, position: Position,
+    bar: Bar, out: Path, where: torch.device,
 ) -> None:  # fmt: skip
     """Calibrate the verdict on the validation list and write the weights file. `last` saves measuring twice."""
 
     def work() -> None:
-        result = last
+        results = last
         if job.optim.keep == "best" and (out / BEST).exists():
             model.load_state_dict(cast(dict[str, Any], read_pickle(out / BEST)))
-            result = None
+            results = None
         meta: dict[str, Any] = {"protocol": job.protocol, "calibration": None, "metrics": {}}
         if val is not None:
-            result = result or on_validation(model, val, job, where)
+            result, universal = results or on_validation(model, val, job, where)
             meta["metrics"] = {val.name: finite(result)}
             if all(row.positive for row in val.rows):
                 bar.line(f"no calibration: {val.name} has no negatives, so no confidence can be called too low")
             else:
                 meta["calibration"] = calibrate(result.records, job.false_alarm).__dict__ | {"set": val.name}
-                if result.protocol.confidence == "max":
-                    meta["universal_level"] = universal_level(result.records)
+                meta["universal_level"] = universal_level(universal.records)
         meta["training"] = {
             "job": job.to_json(),
             "list_hash": clips.list_hash(),
