@@ -22,7 +22,15 @@ from earsight.types import Batch, Maps, Step
 
 METHODS = registry.names("method")
 INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=0.5, window=64, hop=48)
-SMALLER = {"dim": 8, "momentum": 0.9, "visual_dropout": 0.0, "audio_dropout": 0.0, "dropout": 0.0}
+SMALLER = {
+    "dim": 8,
+    "momentum": 0.9,
+    "visual_dropout": 0.0,
+    "audio_dropout": 0.0,
+    "dropout": 0.0,
+    "warmup": 0,
+    "mask_width": 0,
+}
 """Settings that make any method small and repeatable, where it has them."""
 
 

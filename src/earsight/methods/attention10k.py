@@ -1,0 +1,154 @@
+"""Attention10k: a sound asks where it is, and what is seen there must lie nearer to it than to another sound.
+
+Senocak et al., "Learning to Localize Sound Source in Visual Scenes", CVPR 2018 (longer: TPAMI 2020). The sound becomes
+a query, its cosines with the places become attention, and the attended picture is embedded beside the sound. The loss
+compares two distances: to the picture's own sound, and to one other. This is the form without annotated clips.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pairwise_distance
+
+from earsight import distributed
+from earsight.config import Inputs, Optim, check_choices
+from earsight.methods.base import Method, Preset
+from earsight.models.encoders import Encoders, make_encoders
+from earsight.models.similarity import paired
+from earsight.types import Batch, Maps, Step
+
+
+def _encoders() -> Encoders:
+    return Encoders(layer4_stride=1)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of Attention10k, moved to trained ResNet-18 encoders; all else is as in the published code.
+
+    NOTE: the original has frozen networks, VGG-16 for pictures and SoundNet for sounds. Here both are trained.
+    """
+
+    encoders: Encoders = field(default_factory=_encoders)
+    relu: bool = True
+    """Whether negative cosines count as 0 before the softmax over places."""
+    entries: Literal["mean", "sum"] = "mean"
+    """How the two equal squares of the loss become one: their mean (published code) or their sum (paper)."""
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+
+
+class Answer(NamedTuple):
+    """What a picture and its own sound give: cosines and attention (B, h, w), embedded picture and sound (B, C)."""
+
+    cosine: Tensor
+    attention: Tensor
+    picture: Tensor
+    sound: Tensor
+
+
+def attend(cosine: Tensor, relu: bool = True) -> Tensor:
+    """Softmax over the places of (B, h, w), without temperature.
+
+    >>> [round(x, 5) for x in attend(torch.tensor([[[1.0, 0.0]]])).flatten().tolist()]
+    [0.73106, 0.26894]
+    """
+    return torch.softmax((cosine.relu() if relu else cosine).flatten(1), 1).view_as(cosine)
+
+
+def distance_ratio(near: Tensor, far: Tensor) -> Tensor:
+    """Mean of ((p, 1 - p) - (0, 1))^2 over clips and both entries; (p, 1 - p) is the softmax of two distances (B,).
+
+    Both entries are equal, so this is the mean of sigmoid(near - far)^2.
+
+    >>> float(distance_ratio(torch.tensor([2.0]), torch.tensor([2.0])))
+    0.25
+    """
+    return torch.sigmoid(near - far).square().mean()
+
+
+def others(index: Tensor, shift: int) -> Tensor:
+    """For each clip (B,) another one of the batch, `shift` places before it in the order of the training list.
+
+    The order of the list and not of the batch, so that neither shuffling nor splitting a batch changes who meets whom.
+
+    >>> others(torch.tensor([30, 10, 20]), 1)
+    tensor([2, 0, 1])
+    """
+    order = index.argsort()
+    partner = torch.empty_like(order)
+    partner[order] = order.roll(shift)
+    return partner
+
+
+class Model(Method):
+    def __init__(self, config: Config, inputs: Inputs) -> None:
+        super().__init__(inputs)
+        self.config = config
+        self.image, self.audio, channels = make_encoders(config.encoders)
+        self.query = _two_layers(channels)
+        self.embed = _two_layers(channels)
+
+    def answer(self, frames: Tensor, waveforms: Tensor) -> Answer:
+        """One by one: the sound that asks is the picture's own, whatever the loss compares it with."""
+        # NOTE: sounds are pooled by their maximum over time, as in the DSOL authors' port; SoundNet's are averaged.
+        image, sound = self.image(self.front.image(frames)), self.audio(self.front.sound(waveforms))
+        cosine = paired(image, self.query(sound))
+        attention = attend(cosine, self.config.relu)
+        seen = torch.einsum("bchw,bhw->bc", image.float(), attention)  # values are not normalised, keys are
+        return Answer(cosine, attention, self.embed(seen).float(), sound.float())
+
+    def forward(self, batch: Batch) -> Step:
+        counts = distributed.sizes(len(batch))
+        mine = self.answer(batch.frames, batch.waveforms)
+        picture, sound = distributed.gather(mine.picture, counts), distributed.gather(mine.sound, counts)
+        # A clip that is alone meets itself: the distances are equal, and the gradient is 0.
+        shift = int(torch.randint(1, max(len(picture), 2), ()))
+        partner = others(distributed.gather(batch.index, counts), shift)
+        near, far = pairwise_distance(picture, sound), pairwise_distance(picture, sound[partner])
+        loss = distance_ratio(near, far) * (2 if self.config.entries == "sum" else 1)
+        # Longer vectors alone make the loss smaller, so their norms are worth watching.
+        norms = {"picture_norm": picture.norm(dim=1).mean(), "sound_norm": sound.norm(dim=1).mean()}
+        logs = {"near": near.mean(), "far": far.mean(), **norms}
+        return Step(loss, {name: value.detach() for name, value in logs.items()})
+
+    def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
+        found = self.answer(frames, waveforms)
+        # The attention is tied wherever the cosine is negative, and nearly flat elsewhere: its largest value is at most
+        # e times its smallest. What gets thresholded is therefore the cosine, in the same order.
+        confidence = -pairwise_distance(found.picture, found.sound)
+        return Maps(native=found.attention, dense=found.cosine, bounds=(-1.0, 1.0), confidence=confidence)
+
+    def compiled(self) -> list[nn.Module]:
+        return [self.image, self.audio]
+
+
+def _two_layers(channels: int) -> nn.Sequential:
+    return nn.Sequential(nn.ReLU(), nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, channels))
+
+
+def _preset(config: Config) -> Preset:
+    # Pictures of 320 px and 20x20 places, never mirrored; batches of 30 and 10 epochs.
+    inputs = Inputs(image_size=320, resize=320, flip=False)
+    return Preset(config, inputs, Optim(epochs=10, batch_size=30), "official")
+
+
+def official() -> Preset:
+    """The authors' published code (ardasnck/learning_to_localize_sound_source) and the command of its README.
+
+    NOTE: its sounds are SoundNet's answers to whole clips; here they are the 3 s of all methods.
+    """
+    return _preset(Config())
+
+
+def paper() -> Preset:
+    """The paper's loss, a sum where the published code has a mean; all else as in the published code."""
+    return _preset(Config(entries="sum"))
+
+
+PRESETS = {"official": official, "paper": paper}

@@ -1,0 +1,173 @@
+"""Attention10k against values computed by hand, and its traps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from earsight.config import Inputs
+from earsight.errors import UsageError
+from earsight.methods.attention10k import Config, Model, attend, distance_ratio, official, others, paper
+from earsight.models.encoders import Encoders
+from earsight.models.similarity import paired
+from earsight.types import Batch
+
+INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
+SMALL = Config(encoders=Encoders(kind="small", weights="random", width=4))
+
+
+def make_batch(clips: int = 5) -> Batch:
+    random = torch.Generator().manual_seed(0)
+    frames = torch.randint(0, 256, (clips, 3, 32, 32), generator=random, dtype=torch.uint8)
+    waves = torch.rand(clips, INPUTS.samples, generator=random) - 0.5
+    return Batch(frames, waves, torch.arange(clips), tuple(f"clip{i}" for i in range(clips)))
+
+
+def make_model(**changes: Any) -> Model:
+    torch.manual_seed(0)
+    return Model(replace(SMALL, **changes), INPUTS)
+
+
+def features(model: Model, batch: Batch) -> tuple[Tensor, Tensor]:
+    return model.image(model.front.image(batch.frames)), model.audio(model.front.sound(batch.waveforms))
+
+
+def test_the_loss_equals_the_hand_computed_values() -> None:
+    near, far = torch.tensor([1.0, 2.0]), torch.tensor([1 + math.log(3), 2.0])
+    assert distance_ratio(near[:1], far[:1]).item() == pytest.approx(0.0625)
+    assert distance_ratio(near[1:], far[1:]).item() == pytest.approx(0.25)
+    assert distance_ratio(near, far).item() == pytest.approx(0.15625)
+
+
+def test_the_loss_is_the_published_mean_over_two_squares() -> None:
+    near, far = torch.rand(6), torch.rand(6)
+    pair = torch.softmax(torch.stack((near, far), 1), 1)
+    slow = (pair - torch.tensor([0.0, 1.0])).square().mean()
+    torch.testing.assert_close(distance_ratio(near, far), slow)
+
+
+def test_unit_vectors_could_not_bring_the_loss_under_its_floor() -> None:
+    """Two unit vectors are at most 2 apart, which is why nothing is normalised before the distance."""
+    assert distance_ratio(torch.tensor([0.0]), torch.tensor([2.0])).item() == pytest.approx(0.0142, abs=1e-4)
+
+
+def test_attention_and_attended_picture_of_two_places_equal_the_hand_computed_values() -> None:
+    image = torch.eye(2).view(1, 2, 1, 2)  # places (1, 0) and (0, 1)
+    for query, wanted in (([1.0, 0.0], [0.73106, 0.26894]), ([-1.0, 0.0], [0.5, 0.5])):
+        alpha = attend(paired(image, torch.tensor([query])))
+        torch.testing.assert_close(alpha.flatten(), torch.tensor(wanted), atol=1e-5, rtol=0)
+        seen = torch.einsum("bchw,bhw->bc", image, alpha)
+        torch.testing.assert_close(seen.flatten(), torch.tensor(wanted), atol=1e-5, rtol=0)
+
+
+def test_without_the_relu_negative_cosines_count() -> None:
+    alpha = attend(torch.tensor([[[-1.0, 0.0]]]), relu=False)
+    torch.testing.assert_close(alpha.flatten(), torch.tensor([0.26894, 0.73106]), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("places", "largest"), [(49, 0.0536), (196, 0.0137), (400, 0.0068)])
+def test_attention_is_nearly_flat_by_construction(places: int, largest: float) -> None:
+    cosine = torch.zeros(1, 1, places)
+    cosine[0, 0, 0] = 1
+    alpha = attend(cosine)
+    assert alpha.max().item() == pytest.approx(largest, abs=5e-5)
+    assert (alpha.max() / alpha.min()).item() == pytest.approx(math.e)
+
+
+@pytest.mark.parametrize("shift", [1, 2, 3, 4])
+def test_every_clip_meets_another_and_every_sound_is_met_once(shift: int) -> None:
+    index = torch.tensor([7, 3, 99, 12, 5])
+    partner = others(index, shift)
+    assert (partner != torch.arange(5)).all()
+    assert partner.sort().values.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_who_meets_whom_does_not_depend_on_the_order_of_the_batch() -> None:
+    index, order = torch.tensor([7, 3, 99, 12, 5]), torch.tensor([4, 0, 3, 1, 2])
+    met = dict(zip(index.tolist(), index[others(index, 2)].tolist(), strict=True))
+    mixed = index[order]
+    assert dict(zip(mixed.tolist(), mixed[others(mixed, 2)].tolist(), strict=True)) == met
+
+
+def test_shifts_are_drawn_anew_each_step() -> None:
+    model, batch = make_model(), make_batch()
+    assert len({model(batch).logs["far"].item() for _ in range(12)}) > 1
+
+
+@pytest.mark.parametrize("entries", ["mean", "sum"])
+def test_the_training_step_equals_a_slow_loop_over_clips(entries: str) -> None:
+    model, batch = make_model(entries=entries), make_batch()
+    torch.manual_seed(5)
+    step = model(batch)
+    torch.manual_seed(5)
+    shift = int(torch.randint(1, 5, ()))
+    image, sound = features(model, batch)
+    w1, w2, u1, u2 = (m for part in (model.query, model.embed) for m in part if isinstance(m, nn.Linear))
+    total = 0.0
+    for i in range(5):
+        query = w2(w1(sound[i].relu()).relu())
+        places = image[i].flatten(1).T  # (hw, C)
+        cosine = nn.functional.cosine_similarity(places, query[None], dim=1)
+        alpha = torch.softmax(cosine.relu(), 0)
+        picture = u2(u1((alpha[:, None] * places).sum(0).relu()).relu())
+        # The other sound enters the second distance and nothing else.
+        near, far = ((picture - other + 1e-6).norm() for other in (sound[i], sound[(i - shift) % 5]))
+        total += torch.sigmoid(near - far).item() ** 2 * (2 if entries == "sum" else 1) / 5
+    assert step.loss.item() == pytest.approx(total, rel=1e-4)
+
+
+def test_a_clip_alone_has_no_negative_and_teaches_nothing() -> None:
+    model = make_model().eval()
+    step = model(make_batch(1))
+    assert step.loss.item() == pytest.approx(0.25)
+    step.loss.backward()
+    assert all(p.grad is None or p.grad.abs().max() == 0 for p in model.parameters())
+
+
+def test_the_native_map_is_attention_and_the_dense_one_has_no_plateau() -> None:
+    model, batch = make_model().eval(), make_batch()
+    with torch.no_grad():
+        maps = model.localize(batch.frames, batch.waveforms)
+    torch.testing.assert_close(maps.native.sum((1, 2)), torch.ones(5))
+    torch.testing.assert_close(maps.native, attend(maps.dense))
+    assert all(len(one.flatten().unique()) == one.numel() for one in maps.dense)
+
+
+def test_confidence_is_how_near_picture_and_sound_lie() -> None:
+    model, batch = make_model().eval(), make_batch()
+    with torch.no_grad():
+        maps = model.localize(batch.frames, batch.waveforms)
+        found = model.answer(batch.frames, batch.waveforms)
+    assert maps.confidence is not None
+    torch.testing.assert_close(maps.confidence, -(found.picture - found.sound).norm(dim=1), atol=1e-4, rtol=1e-4)
+    assert maps.confidence.std() > 0
+
+
+def test_presets_differ_exactly_where_the_sources_do() -> None:
+    code, text = official(), paper()
+    assert (code.config.entries, text.config.entries) == ("mean", "sum")
+    assert replace(text.config, entries="mean") == code.config == Config()
+    assert (code.inputs, code.optim) == (text.inputs, text.optim)
+    assert (code.inputs.image_size, code.inputs.resize, code.inputs.flip) == (320, 320, False)
+    assert (code.optim.optimizer, code.optim.lr, code.optim.weight_decay) == ("adam", 1e-4, 0.0)
+    assert (code.optim.batch_size, code.optim.epochs) == (30, 10)
+    assert code.config.relu
+
+
+def test_maps_have_20_places_at_the_published_size_and_14_at_224_pixels() -> None:
+    torch.manual_seed(0)
+    model = Model(replace(SMALL, encoders=Encoders(layer4_stride=1, weights="random")), INPUTS).eval()
+    for size, places in ((320, 20), (224, 14)):
+        with torch.no_grad():
+            maps = model.localize(torch.zeros(1, 3, size, size, dtype=torch.uint8), torch.rand(1, INPUTS.samples))
+        assert maps.dense.shape == maps.native.shape == (1, places, places)
+
+
+def test_bad_settings_are_refused_with_what_was_expected() -> None:
+    with pytest.raises(UsageError, match="Expected entries mean or sum, but got 'max'"):
+        replace(SMALL, entries="max")  # type: ignore[arg-type]
