@@ -188,3 +188,24 @@ def test_names_that_the_terminal_cannot_show_do_not_end_a_command(monkeypatch: p
     monkeypatch.setattr(listing, "entries", lambda kind: [("nüsse", "")])
     assert main(["list", "sets"]) == 0
     assert raw.getvalue() == b"n?sse\n"
+
+
+def test_a_command_without_stdout_and_stderr_still_has_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`earsight list sets >&- 2>&-`: Python then has no streams at all."""
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(["list", "sets"]) == 0
+    assert main(["list-sets"]) == 2
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 20480000000000 bytes."),
+    ],
+)
+def test_too_little_memory_is_no_bug(error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    assert fail(monkeypatch, error) == 1
+    assert capsys.readouterr().err.startswith("earsight: error: Expected enough memory, but there is too little. Use ")

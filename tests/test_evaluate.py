@@ -132,6 +132,18 @@ def test_clips_that_cannot_be_read_are_named_and_not_replaced() -> None:
     assert "clip002" not in result.records.id
 
 
+def test_the_reason_does_not_say_the_id_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Halves.read
+
+    def read(self: Halves, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        if index == 3:
+            raise MediaError(self.rows[index].id, "has no picture.")
+        return whole(self, index, rate, seconds, draw)
+
+    monkeypatch.setattr(Halves, "read", read)
+    assert evaluate(Listener(), Halves(), SMALL).failures == (("clip003", "has no picture."),)
+
+
 def test_too_many_unreadable_clips_stop_with_their_names() -> None:
     with pytest.raises(
         DataError, match=r"at most 5% of the 30 clips of halves:test .* 3 among .*clip000.*ends too early"

@@ -257,5 +257,5 @@ def test_numpy_arrays_are_not_let_in(tmp_path: Path) -> None:
 def test_truncated_files_are_refused(tmp_path: Path, ezvsl: Published, keep: int) -> None:
     path = save(ezvsl, tmp_path / "best.pth")
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(CheckpointError, match=r"damaged file or another format .*Delete"):
+    with pytest.raises(CheckpointError, match=r"damaged file or another format .*Get it again"):
         official.convert(path)

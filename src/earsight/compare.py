@@ -209,7 +209,7 @@ def _apart(real: Sequence[tuple[str, Result]]) -> list[str]:
         out.append(f"Not comparable, other numbers of clips: {_told(numbers)}.")
     elif len({result.missing for _, result in real}) > 1:
         out.append("Compare with care: as many clips, but not the same ones are missing.")
-    out += dict.fromkeys(f"{name}: {warning}." for name, result in real for warning in result.warnings)
+    out += dict.fromkeys(f"{name}: {warning.rstrip('.')}." for name, result in real for warning in result.warnings)
     return out
 
 

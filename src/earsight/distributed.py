@@ -80,7 +80,12 @@ def from_all(value: T) -> list[T]:
     if world() == 1:
         return [value]
     values: list[Any] = [None] * world()
-    dist.all_gather_object(values, value)
+    try:
+        dist.all_gather_object(values, value)
+    except RuntimeError as error:  # a connection that another process closed when it stopped
+        raise TrainingError(
+            f"Expected all {world()} processes to go on, but another one stopped. Its own message says why."
+        ) from error
     return values
 
 

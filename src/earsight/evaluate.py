@@ -158,7 +158,7 @@ def evaluate_all(
     done = 0
     with _evaluating(model.to(device)), torch.inference_mode():
         for batch, failed in loading.eval_batches(heard, model.inputs, batch_size, workers, rank=rank, world=world):
-            failures += [(failure.id, failure.reason) for failure in failed]
+            failures += [(id, reason.removeprefix(f"{id}: ")) for id, reason in failed]  # the id stands beside it
             done += len(failed) + (0 if batch is None else len(batch))
             _stop_when_too_many(failures, done, clip_set, max_failed)
             if batch is not None:

@@ -29,9 +29,23 @@ def write_text(path: Path, text: str) -> None:
 
 def refuse_existing(paths: Iterable[Path], force: bool) -> None:
     """Raise unless nothing is in the way, or it may be replaced; called before the work begins."""
-    there = [path for path in paths if path.exists()]
-    if there and not force:
-        raise UsageError(f"Expected no file at {there[0]} yet, but got one. Use --force to replace it.")
+    for path in paths:
+        if path.is_dir():
+            raise UsageError(f"Expected a file to write, but got the folder {path}. Name a file in it.")
+        if path.exists() and not force:
+            raise UsageError(f"Expected no file at {path} yet, but got one. Use --force to replace it.")
+        _need_place(path)
+
+
+def _need_place(path: Path) -> None:
+    """Raise when no file can be written at `path`, whose folders need not be there yet."""
+    folder = path.parent
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir():
+        raise UsageError(f"Expected a folder for {path}, but {folder} is a file. Name another place.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"Expected a folder that may be written to for {path}, but got {folder}. Name another place.")
 
 
 def _write(path: Path, text: str) -> None:

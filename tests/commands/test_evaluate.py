@@ -157,6 +157,18 @@ def test_clips_that_cannot_be_read_are_named(weights: Path, monkeypatch: pytest.
         (["W", "--on", "toybox", "--workers", "-1"], "Expected workers of at least 0, but got -1", 2),
         (["W", "--on", "toybox", "--limit", "-1"], "Expected a limit of at least 1, or 0 for all clips", 2),
         (["W", "W", "--on", "toybox"], "Expected each weights file once, but got", 2),
+        (
+            ["W", "--on", "toybox", "toybox:extended"],
+            "Expected each set once after --on, but got toybox:extended twice",
+            2,
+        ),
+        (
+            ["W", "--on", "toybox", "--level", "0.5"],
+            "Expected the protocol universal with --level, but got exact. Add",
+            2,
+        ),
+        (["W", "--on", "toybox", "--out", "W"], "Expected a folder for ", 2),
+        (["W", "--on", "toybox", "--save-maps", ".", "--force"], "Expected a file to write, but got the folder .", 2),
         (["nothing", "--on", "toybox"], "Expected a weights file or a run's folder, but there is nothing at", 1),
     ],
 )

@@ -158,6 +158,8 @@ def test_the_universal_level_is_given(maps: Path, capsys: Captured) -> None:
             "since exact:confidence=native uses the model's own, but got none",
             2,
         ),
+        (["--trained-on", "toybocks"], "Unknown set 'toybocks', did you mean 'toybox'?", 2),
+        (["--trained-on", "nowhere.txt"], "Expected nowhere.txt to be a list of clips", 1),
         (["--shuffled", "nowhere.npz"], "Expected a file or folder of maps, but there is nothing at nowhere.npz", 1),
     ],
 )
@@ -167,6 +169,15 @@ def test_what_cannot_be_scored_is_refused(
     on = [] if "--on" in args else ["--on", "toybox"]
     assert main(["score", str(maps), *on, *args]) == code
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "flags", [["--bounds", "0", "1"], ["--shuffled", "x.npz"], ["--name", "x"], ["--allow-missing"]]
+)
+def test_the_centre_prior_takes_no_flags_about_maps(flags: list[str], capsys: Captured) -> None:
+    assert main(["score", "center-prior", "--on", "toybox", *flags]) == 2
+    told = f"Expected center-prior alone, which has no maps, but got {flags[0]} with it. Leave {flags[0]} out."
+    assert told in capsys.readouterr().err
 
 
 def test_hostile_files_end_in_one_line(maps: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:

@@ -47,3 +47,15 @@ def test_other_processes_are_silent(monkeypatch: pytest.MonkeyPatch, capsys: Cap
 def test_json_never_holds_nan() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         screen.say_json({"value": float("nan")})
+
+
+def test_names_do_not_steer_the_terminal(capsys: Captured) -> None:
+    screen.say("clip\x1b[2J\r\u202eok\tand\nmore é")
+    assert capsys.readouterr().out == "clip\\x1b[2J\\x0d\\u202eok\tand\nmore é\n"
+
+
+def test_a_closed_stream_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    screen.say("a")
+    screen.note("b")

@@ -57,9 +57,11 @@ def test_other_lists_are_warned_of_and_not_tested(tmp_path: Path) -> None:
 def test_what_a_report_warns_of_is_said_again(tmp_path: Path) -> None:
     leaks = "3 of 80 test clips are in the training list vggsound:144k"
     gone = [{"id": "c99", "reason": "no map"}]
-    other = report(tmp_path / "b", "ezvsl", of=some_records(1), warnings=[leaks], failures=gone)
+    told = [leaks, "Whole sentences keep one full stop."]
+    other = report(tmp_path / "b", "ezvsl", of=some_records(1), warnings=told, failures=gone)
     (one,) = made(report(tmp_path / "a"), other)
     assert f"ezvsl: {leaks}." in one.warnings
+    assert "ezvsl: Whole sentences keep one full stop." in one.warnings
     assert "Compare with care: as many clips, but not the same ones are missing." in one.warnings
 
 

@@ -27,6 +27,7 @@ def put(folder: Path, text: str, name: str = "vggss_10k.txt") -> Path:
 
 def test_a_list_of_ones_own_goes_first_whatever_its_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, other = tmp_path / "data", tmp_path / "other"
+    data.mkdir()
     third = put(other, "c")
     monkeypatch.setenv("EARSIGHT_METADATA", str(other))
     assert find("vggss_10k.txt", None) == find("vggss_10k.txt", data) == third

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from earsight import distributed
+from earsight.errors import TrainingError
 from earsight.train.log import read_log
 from tiny import parity, processes
 
@@ -201,3 +202,13 @@ def test_torchrun_starts_trains_and_resumes(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
     rows = [row["step"] for row in read_log(tmp_path / "run" / "log.jsonl") if "loss" in row]
     assert rows == [2, 4, 6, 8]
+
+
+def test_a_connection_that_another_process_closed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(*_: object) -> None:
+        raise RuntimeError("Connection closed by peer")
+
+    monkeypatch.setattr(distributed, "world", lambda: 2)
+    monkeypatch.setattr(distributed.dist, "all_gather_object", closed)
+    with pytest.raises(TrainingError, match=r"Expected all 2 processes to go on, but another one stopped"):
+        distributed.from_all(1)

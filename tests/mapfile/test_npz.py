@@ -164,7 +164,8 @@ def test_a_locked_archive_is_refused(tmp_path: Path) -> None:
 def test_shapes_that_do_not_fit_the_bytes_are_refused(header: str, how: int, tmp_path: Path) -> None:
     for name in ("a", "maps"):
         data = with_header(header, bytes(36))
-        archive(tmp_path / "x.npz", [("id.npy", npy(IDS)), (f"{name}.npy", data)], how)
+        first = ("id.npy", npy(IDS)) if name == "maps" else ("b.npy", npy(ONE))
+        archive(tmp_path / "x.npz", [first, (f"{name}.npy", data)], how)
         with pytest.raises(DataError, match=r"to hold what it declares .*but got 36 bytes of values"):
             for _ in open_maps(tmp_path / "x.npz").batches([1]):
                 pass
@@ -257,4 +258,22 @@ def test_ids_without_letters_or_outside_unicode_are_told_as_damage(tmp_path: Pat
     far = with_header("{'descr': '<U1', 'fortran_order': False, 'shape': (2,), }", b"\xff" * 8)
     archive(tmp_path / "y.npz", [("id.npy", far), ("maps.npy", npy(TWO))])
     with pytest.raises(DataError, match=r"but got a damaged one"):
+        open_maps(tmp_path / "y.npz")
+
+
+@pytest.mark.parametrize(
+    ("values", "told"), [([1.0, 0.0], r"\[1\.0, 0\.0\]"), ([0.0, 1.0, 2.0], r"\[0\.0, 1\.0, 2\.0\]")]
+)
+def test_wrong_bounds_are_told_as_they_are(tmp_path: Path, values: list[float], told: str) -> None:
+    np.savez(tmp_path / "x.npz", id=IDS, maps=TWO, bounds=np.array(values))
+    with pytest.raises(DataError, match=rf"Expected bounds as two numbers in .*, the lower first, but got {told}"):
+        open_maps(tmp_path / "x.npz")
+
+
+def test_arrays_without_their_names_are_told_how_to_save_them(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", IDS, TWO)
+    with pytest.raises(DataError, match=r"Expected arrays `id` and `maps` in .*, but got arr_0, arr_1\. Save it with"):
+        open_maps(tmp_path / "x.npz")
+    np.savez(tmp_path / "y.npz", id=IDS, heat=TWO)
+    with pytest.raises(DataError, match=r"Expected arrays `id` and `maps` in .*, but got id, heat\."):
         open_maps(tmp_path / "y.npz")

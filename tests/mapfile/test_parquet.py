@@ -144,3 +144,14 @@ def test_too_many_or_too_long_ids_are_refused(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(base, "MOST", 1)
     with pytest.raises(DataError, match=r"Expected at most 1 maps in .*, but got 2. Use several files"):
         open_maps(path)
+
+
+def test_a_flipped_bit_is_found_where_the_file_has_checksums(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    table = pa.table({"id": ["a"], "map": [np.arange(400.0).reshape(20, 20).tolist()]})
+    pq.write_table(table, path, write_page_checksum=True, compression="NONE", use_dictionary=False)
+    data = bytearray(path.read_bytes())
+    data[data.index(np.float64(200.0).tobytes())] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=r"Expected a whole file of maps, but got a damaged one"):
+        read(path)

@@ -50,9 +50,14 @@ def test_a_model_that_does_not_listen_is_told(make: Make) -> None:
     small, unsure, sure = Drop(0.004, (0.001, 0.007)), Drop(0.05, (-0.01, 0.11)), Drop(0.05, (0.02, 0.08))
     (told,) = warnings_of(make(), None, {"shuffled": {"loc_acc": small, "ap": unsure}})
     assert told == (
-        "With another clip's sound it loses only +0.40 points of LocAcc and +5.00 points of AP: it does not seem to "
-        "listen."
+        "With another clip's sound it loses +0.40 points of LocAcc and +5.00 points of AP, which could be chance: "
+        "nothing shows that it listens."
     )
+    (told,) = warnings_of(make(), None, {"shuffled": {"loc_acc": small, "ap": small}})
+    assert told.startswith("With another clip's sound it loses only +0.40 points of LocAcc")
+    gain = Drop(-0.05, (-0.11, 0.01))
+    (told,) = warnings_of(make(), None, {"silent": {"loc_acc": gain}})
+    assert told == "With silence it loses nothing (-5.00 points of LocAcc): it does not seem to listen."
     assert warnings_of(make(), None, {"silent": {"loc_acc": sure, "ap": small}}) == ()
     undefined = Drop(float("nan"), (float("nan"), float("nan")))
     assert warnings_of(make(), None, {"silent": {"loc_acc": undefined, "ap": undefined}}) == ()

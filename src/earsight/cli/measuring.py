@@ -95,7 +95,7 @@ class Compare:
     format: Literal["text", "markdown", "csv", "latex"] = "text"
     """How the table is printed."""
     metrics: Annotated[tuple[str, ...], word("NAME", default=None)] = ("ap", "max_f1", "loc_acc")
-    """Which numbers (earsight list metrics)."""
+    """Which numbers: those of metrics.json, such as ap, auroc or loc_acc/small. An unknown name lists all."""
     draws: int = 2000
     """Bootstrap draws behind each p value."""
     seed: int = 0
@@ -115,7 +115,7 @@ class Curves:
     runs: Annotated[Many, word("RUN")]
     """Folders of runs."""
     metrics: Annotated[tuple[str, ...], word("NAME", default=None)] = ("loc_acc", "ap")
-    """What to draw, one panel each."""
+    """Which numbers to draw, one panel each: those of metrics.json, such as ap or auroc."""
     out: Annotated[Path, word("FILE", "-o", default=None)] = Path("curves.png")
     """The PNG file to write."""
     force: Switch = False

@@ -43,17 +43,13 @@ def run(
     """Score `maps`, and those of the controls where they are given; a report goes to `out`. Reads no media."""
     refuse_report(out, force)
     how = protocols_of(protocol, level)
-    unused = {
-        "--bounds": bounds,
-        "--shuffled": shuffled,
-        "--silent": silent,
-        "--trained-on": trained_on,
-        "--name": name,
-    }
-    unused |= {"--allow-missing": allow_missing, "--ignore-extra": ignore_extra}
-    if str(maps) == CENTER and any(unused.values()):
-        flag = next(flag for flag, value in unused.items() if value)
-        raise UsageError(f"Expected {CENTER} alone, which has no maps, but got {flag} with it. Leave {flag} out.")
+    about_maps: dict[str, object] = {"--bounds": bounds, "--shuffled": shuffled, "--silent": silent, "--name": name}
+    about_maps |= {"--trained-on": trained_on, "--allow-missing": allow_missing, "--ignore-extra": ignore_extra}
+    unused = [flag for flag, value in about_maps.items() if value and str(maps) == CENTER]
+    if unused:
+        raise UsageError(
+            f"Expected {CENTER} alone, which has no maps, but got {unused[0]} with it. Leave {unused[0]} out."
+        )
     clip_set = open_set(on, data)
     given = {"real": maps, "shuffled": shuffled, "silent": silent} if str(maps) != CENTER else {}
     files = {audio: open_maps(path, bounds) for audio, path in given.items() if path is not None}

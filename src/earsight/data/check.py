@@ -121,8 +121,7 @@ def look_at(clip_set: ClipSet, index: int) -> Look:
         found += [Problem(id, kind, detail) for kind, detail in _video_problems(files)]
     except MediaError as error:
         if gone or error.reason.startswith("does not exist"):
-            told = str(error).removeprefix(f"{id}: ")
-            return Look((Problem(id, "missing", f"no {' and no '.join(gone)}: {told}" if gone else told),))
+            return Look((Problem(id, "missing", f"no {' and no '.join(gone)}: {error}" if gone else str(error)),))
         return Look((Problem(id, "unreadable", str(error)),))
     heard = None if any(problem.kind == "silent" for problem in found) else _hash(clip.waveform)
     return Look(tuple(found), _hash(clip.frame), heard)

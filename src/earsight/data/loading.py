@@ -91,8 +91,7 @@ class _Items(Dataset[Any]):
             clip = self.clip_set.read(i, self.inputs.rate, self.inputs.seconds, epoch)
             frame, truth = self._picture(clip, i)
         except MediaError as error:
-            id = self.clip_set.rows[i].id
-            return Failure(id, str(error).removeprefix(f"{id}: "))
+            return Failure(self.clip_set.rows[i].id, str(error))
         wave = torch.from_numpy(fit_waveform(clip.waveform, clip.rate, clip.time, self.inputs.samples).copy())
         return i, frame, wave, truth
 

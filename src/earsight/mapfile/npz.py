@@ -18,6 +18,8 @@ TOTAL = 256 << 30
 """Bytes of all arrays of a file when unpacked: 200,000 maps of 512x512 fit."""
 BOUNDS = "__bounds__"
 _TABLE = {"id", "maps", "confidence", "bounds"}
+_UNNAMED = {"arr_0", "arr_1"}
+"""What np.savez calls arrays that were given without a name."""
 
 
 def open_npz(path: Path) -> MapFile:
@@ -38,10 +40,15 @@ def open_npz(path: Path) -> MapFile:
                 f"Expected an array `id` beside `maps` in {path}, but got none. "
                 "Save it with np.savez(FILE, id=ids, maps=maps)."
             )
+        if "id" in names or set(names) & _UNNAMED:
+            raise DataError(
+                f"Expected arrays `id` and `maps` in {path}, but got {', '.join(names)[:200]}. "
+                "Save it with np.savez(FILE, id=ids, maps=maps)."
+            )
         bounds = None
         if BOUNDS in names:
             _need_once(names, [BOUNDS], path)
-            bounds = bounds_of(_small(archive, members[names.index(BOUNDS)], BOUNDS, path).flat, path)
+            bounds = bounds_of(_small(archive, members[names.index(BOUNDS)], BOUNDS, path).ravel().tolist(), path)
     kept = [(name, info) for name, info in zip(names, members, strict=True) if name != BOUNDS]
     return _Members(path, [name for name, _ in kept], [info for _, info in kept], bounds)
 
@@ -118,7 +125,7 @@ def _table(path: Path, archive: zipfile.ZipFile, names: list[str]) -> MapFile:
     if "confidence" in members:
         confidence = confidence_of(_small(archive, members["confidence"], "confidence", path), ids, path)
     if "bounds" in members:
-        bounds = bounds_of(_small(archive, members["bounds"], "bounds", path).flat, path)
+        bounds = bounds_of(_small(archive, members["bounds"], "bounds", path).ravel().tolist(), path)
     return _Table(path, ids, bounds, confidence, members["maps"], shape)
 
 

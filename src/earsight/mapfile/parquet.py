@@ -172,6 +172,11 @@ def _numbers(column: Any, name: str, path: Path) -> AnyArray:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    # Without buffering ahead, and through a small buffer, a row group of gigabytes is read page by page.
-    with reading(path), pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+    with reading(path), _file(path) as file:
         yield file
+
+
+def _file(path: Path) -> Any:
+    # Without buffering ahead, and through a small buffer, a row group of gigabytes is read page by page. Checksums are
+    # looked at where the file has them.
+    return pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True)

@@ -111,7 +111,7 @@ def damaged(path: Path, error: Exception) -> CheckpointError:
     reason = next(iter(str(error).splitlines()), "") or type(error).__name__
     return CheckpointError(
         f"Expected readable weights in {path}, but got a damaged file or another format ({reason[:120]}). "
-        f"Delete {path} and get it again."
+        "Get it again, or name another file."
     )
 
 

@@ -1,0 +1,36 @@
+"""Writing files: what stands in the way is told before the work."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from earsight.errors import UsageError
+from earsight.files import refuse_existing
+
+
+def test_a_file_is_only_replaced_when_asked(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("")
+    refuse_existing([tmp_path / "a", tmp_path / "new" / "b"], force=True)
+    with pytest.raises(UsageError, match=r"Expected no file at .*a yet, but got one. Use --force"):
+        refuse_existing([tmp_path / "a"], force=False)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_folder_is_never_replaced_by_a_file(tmp_path: Path, force: bool) -> None:
+    with pytest.raises(UsageError, match=r"Expected a file to write, but got the folder .*Name a file in it"):
+        refuse_existing([tmp_path], force)
+
+
+def test_a_file_in_place_of_a_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("")
+    with pytest.raises(UsageError, match=r"Expected a folder for .*report\.html, but .*a is a file"):
+        refuse_existing([tmp_path / "a" / "more" / "report.html"], force=True)
+
+
+def test_a_folder_that_may_not_be_written_to_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere, so rights cannot be taken
+    with pytest.raises(UsageError, match=r"Expected a folder that may be written to for .*b, but got .*Name another"):
+        refuse_existing([tmp_path / "new" / "b"], force=False)
