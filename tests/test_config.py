@@ -120,6 +120,7 @@ def test_impossible_inputs_are_refused(settings: dict[str, Any], message: str) -
         ({"clip_norm": -1.0}, "Expected clip_norm of at least 0, but got -1.0"),
         ({"seed": -1}, "Expected a seed of at least 0, but got -1"),
         ({"workers": -1}, "Expected workers of at least 0, but got -1"),
+        ({"workers": 513}, "Expected at most 512 workers, but got 513. One for each core is enough."),
         ({"val_every": -1}, "Expected val_every of at least 0, but got -1"),
         ({"save_every": 0}, "Expected save_every of at least 1, but got 0"),
         ({"max_failed": 1.5}, "Expected max_failed between 0 and 1, but got 1.5"),

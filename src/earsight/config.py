@@ -13,12 +13,20 @@ from typing import Any, Literal, TypeVar
 from earsight.errors import UsageError
 
 T = TypeVar("T")
+MOST_WORKERS = 512
+"""Processes that read clips, for one process that computes."""
 
 
 def need(ok: bool, expected: str, got: object, do: str = "") -> None:
     """Raise a UsageError in the project's three-part form unless `ok`."""
     if not ok:
         raise UsageError(f"Expected {expected}, but got {got}." + (f" {do}" if do else ""))
+
+
+def need_workers(workers: int) -> None:
+    """Refuse more processes than any machine can use: starting a slip of the finger takes the machine down."""
+    need(workers >= 0, "workers of at least 0", workers)
+    need(workers <= MOST_WORKERS, f"at most {MOST_WORKERS} workers", workers, "One for each core is enough.")
 
 
 def check_choices(config: Any) -> None:
@@ -126,7 +134,7 @@ class Optim:
         need(self.seed >= 0, "a seed of at least 0", self.seed)
         need(self.weight_decay >= 0, "weight_decay of at least 0", self.weight_decay)
         need(self.clip_norm >= 0, "clip_norm of at least 0", self.clip_norm)
-        need(self.workers >= 0, "workers of at least 0", self.workers)
+        need_workers(self.workers)
         need(self.val_every >= 0, "val_every of at least 0", self.val_every)
         need(self.save_every >= 1, "save_every of at least 1", self.save_every)
         need(0 <= self.max_failed <= 1, "max_failed between 0 and 1", self.max_failed)

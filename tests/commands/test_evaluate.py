@@ -155,6 +155,7 @@ def test_clips_that_cannot_be_read_are_named(weights: Path, monkeypatch: pytest.
         (["W", "--on", "toybox", "--protocol", "exat"], "Unknown protocol 'exat', did you mean 'exact'?", 2),
         (["W", "--on", "toybox", "--batch-size", "0"], "Expected a batch_size of at least 1, but got 0", 2),
         (["W", "--on", "toybox", "--workers", "-1"], "Expected workers of at least 0, but got -1", 2),
+        (["W", "--on", "toybox", "--workers", "99999"], "Expected at most 512 workers, but got 99999", 2),
         (["W", "--on", "toybox", "--limit", "-1"], "Expected a limit of at least 1, or 0 for all clips", 2),
         (["W", "W", "--on", "toybox"], "Expected each weights file once, but got", 2),
         (

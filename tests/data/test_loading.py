@@ -14,7 +14,7 @@ from earsight.config import Inputs
 from earsight.data.clips import ClipSet, Limited, open_set
 from earsight.data.loading import Failure, Loaded, View, eval_batches, eval_picture, resized, train_batches
 from earsight.data.sampler import batch_at, epoch_order, steps_per_epoch
-from earsight.errors import MediaError
+from earsight.errors import MediaError, UsageError
 from earsight.types import Batch, Clip, Row
 
 INPUTS = Inputs(image_size=64, resize=80, rate=8000, seconds=0.25, window=64, hop=32)
@@ -267,3 +267,8 @@ def test_batches_lie_in_pinned_memory_where_there_is_a_gpu() -> None:
     assert batch.truth is not None
     assert all(x.is_pinned() for x in (batch.frames, batch.waveforms, batch.index, batch.truth))
     assert batch.to("cuda").frames.is_cuda
+
+
+def test_too_many_workers_are_refused_before_they_start() -> None:
+    with pytest.raises(UsageError, match=r"Expected workers from 0 to 256, but got 5000\. As many as cores is plenty"):
+        next(eval_batches(Painted(10), INPUTS, 4, workers=5000))

@@ -20,6 +20,7 @@ from earsight.tabular import Format, comment, render, title
 
 CHANCE = 0.05
 """Differences with a p below this are called unlikely to be chance."""
+MOST_DRAWS = 1_000_000
 COVERED = (
     "Differences in points, with 95% intervals and p from a paired bootstrap over clips: they say what other clips "
     "could have changed, not what another training run could."
@@ -40,6 +41,8 @@ def run(
     json: bool = False,
 ) -> int:
     need(bool(metrics), "at least one number to compare", "none", "Leave --metrics out, or name some.")
+    need(draws <= MOST_DRAWS, f"at most {MOST_DRAWS} draws", draws, "2000 tell chances from about 0.001.")
+    need(seed >= 0, "a seed of at least 0", seed)
     twice = [path for i, path in enumerate(reports) if path.resolve() in [p.resolve() for p in reports[:i]]]
     need(not twice, "each report once", f"{twice[0] if twice else ''} twice", "Leave one out.")
     if out is not None:

@@ -13,7 +13,7 @@ import torch
 from earsight import distributed, gallery, mapfile, protocols, registry, report
 from earsight.checkpoint import Weights, find_weights, load_weights
 from earsight.commands.screen import note, progress, say, say_json
-from earsight.config import need
+from earsight.config import need, need_workers
 from earsight.data.audit import leaks
 from earsight.data.clips import ClipSet, open_set
 from earsight.data.controls import Audio
@@ -52,7 +52,7 @@ def run(
     """
     need(len(weights) > 0, "at least one weights file or run", "none", "For example: earsight eval RUN --on toybox")
     need(len(on) > 0, "at least one set after --on", "none", f"Known: {', '.join(registry.names('set'))}.")
-    need(workers >= 0, "workers of at least 0", workers)
+    need_workers(workers)
     refuse_report(out, force)  # said before the work, not after it
     refuse_existing([save_maps] if save_maps is not None else [], force)
     if save_maps is not None and len(weights) * len(on) > 1:

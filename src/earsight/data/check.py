@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from earsight.config import Inputs, need
+from earsight.config import Inputs, need, need_workers
 from earsight.data.clips import ClipSet
 from earsight.data.footage import mistimed, still
 from earsight.data.layout import PICTURES, Listed
@@ -88,7 +88,7 @@ def check(
     clip_set: ClipSet, *, workers: int = 0, limit: int = 0, progress: Callable[[float, float], None] | None = None
 ) -> Findings:
     """Look at all clips, or at `limit` of them spread over the set, in `workers` processes (0: in this one)."""
-    need(workers >= 0, "workers of at least 0", workers)
+    need_workers(workers)
     need(limit >= 0, "a limit of at least 1, or 0 for all clips", limit)
     if isinstance(clip_set, Listed) and clip_set.layout.root is None:
         raise UsageError(f"Expected the folder with the media of {clip_set.name}, but got none. Pass --data DIR.")

@@ -19,13 +19,15 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2.functional import resize
 
-from earsight.config import Inputs
+from earsight.config import Inputs, need
 from earsight.data.clips import ClipSet, fit_waveform
 from earsight.data.sampler import batch_at, epoch_order, steps_per_epoch
 from earsight.data.truth import crop_boxes, truth_map
 from earsight.errors import MediaError
 from earsight.types import U8, Batch, Clip
 
+MOST_WORKERS = 256
+"""Each worker takes memory of its own; a slip of the finger must not take all there is."""
 LONGEST = 20
 """A picture is scaled by its shorter side before the training crop; a mere line would become gigabytes."""
 
@@ -150,6 +152,7 @@ def _workers() -> BaseContext:
 
 
 def _load(items: _Items, batches: Iterable[list[int]], workers: int) -> Iterator[Loaded]:
+    need(0 <= workers <= MOST_WORKERS, f"workers from 0 to {MOST_WORKERS}", workers, "As many as cores is plenty.")
     loader: DataLoader[Any] = DataLoader(
         items,
         batch_sampler=list(batches),
