@@ -122,6 +122,8 @@ def test_a_published_table_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         (["--table", "none"], 2, "but got neither"),
         (["--table", "table9"], 2, "Unknown table 'table9'"),
         (["nowhere"], 2, "Expected a report folder, but got nowhere: there is no such folder. Name the --out"),
+        (["x", "--seed", "-1"], 2, "Expected a seed of at least 0, but got -1"),
+        (["x", "--draws", "1000001"], 2, "Expected at most 1000000 draws, but got 1000001. 2000 tell"),
         (["x", "x"], 2, "Expected each report once, but got x twice. Leave one out"),
     ],
 )

@@ -213,6 +213,8 @@ def test_what_cannot_be_checked_is_told(tmp_path: Path) -> None:
     clips = Made([Row("a")], [1], [tone()])
     with pytest.raises(UsageError, match="workers of at least 0, but got -1"):
         check(clips, workers=-1)
+    with pytest.raises(UsageError, match="at most 512 workers, but got 10000000000"):
+        check(clips, workers=10**10)
     with pytest.raises(UsageError, match="a limit of at least 1, or 0 for all clips, but got -2"):
         check(clips, limit=-2)
     with pytest.raises(

@@ -185,14 +185,14 @@ def test_the_best_epoch_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     wanted: list[dict[str, torch.Tensor]] = []
     scores = iter([0.2, 0.6, 0.4, 0.6])
-    real = measure.evaluate
+    real = measure.evaluate_all
 
     def scored(model: Any, *args: Any, **options: Any) -> Any:
         wanted.append({name: value.clone() for name, value in model.state_dict().items()})
-        result = real(model, *args, **options)
-        return replace(result, metrics=result.metrics | {"ap": next(scores)})
+        first, *others = real(model, *args, **options)
+        return [replace(first, metrics=first.metrics | {"ap": next(scores)}), *others]
 
-    monkeypatch.setattr(measure, "evaluate", scored)
+    monkeypatch.setattr(measure, "evaluate_all", scored)
     train(tiny.job(keep="best", limit=16), tmp_path, device="cpu")
     tensors, (_, metrics), _ = killing.contents(tmp_path)
     assert metrics["tiny.tones:val"]["ap"] == 0.6
