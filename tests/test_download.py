@@ -181,3 +181,19 @@ def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch
     assert cache_folder() == tmp_path / ".cache" / "earsight"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder() == tmp_path / ".cache" / "earsight"
+
+
+def test_the_first_digits_of_a_hash_are_checked_where_no_more_are_known(server: str, tmp_path: Path) -> None:
+    got = fetch(f"{server}/good", SHA[:8], "a.bin", tmp_path)
+    assert fetch(OFFLINE, SHA[:8], "a.bin", tmp_path) == got
+    with pytest.raises(DataError, match=r"a sha256 of 00000000 for .*a\.bin, but got"):
+        fetch(OFFLINE, "0" * 8, "a.bin", tmp_path)
+    with pytest.raises(DataError, match=r"a file with sha256 00000000 at .*/good, but got one with"):
+        fetch(f"{server}/good", "0" * 8, "b.bin", tmp_path)
+    assert left(tmp_path) == ["a.bin"]
+
+
+@pytest.mark.parametrize("sha", ["", "f37072f", SHA + "0", "resnet18"])
+def test_a_hash_has_enough_digits_to_tell_files_apart(sha: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Expected 8 to 64 hex digits of a sha256, but got"):
+        fetch(OFFLINE, sha, "a.bin", tmp_path)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from earsight.errors import UsageError
-from earsight.files import refuse_existing
+from earsight.files import refuse_existing, write_bytes, write_csv
 
 
 def test_a_file_is_only_replaced_when_asked(tmp_path: Path) -> None:
@@ -34,3 +35,16 @@ def test_a_folder_that_may_not_be_written_to_is_told(tmp_path: Path, monkeypatch
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere, so rights cannot be taken
     with pytest.raises(UsageError, match=r"Expected a folder that may be written to for .*b, but got .*Name another"):
         refuse_existing([tmp_path / "new" / "b"], force=False)
+
+
+def test_threads_that_write_one_file_at_once_leave_one_whole_file(tmp_path: Path) -> None:
+    path, contents = tmp_path / "deep" / "a.bin", [bytes([i]) * 100_000 for i in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write_bytes, [path] * 4, contents))
+    assert path.read_bytes() in contents
+    assert [one.name for one in path.parent.iterdir()] == ["a.bin"]
+
+
+def test_a_csv_file_quotes_what_would_break_it(tmp_path: Path) -> None:
+    write_csv(tmp_path / "a.csv", ("id", "why"), [("a,b", 'say "x"'), ("c", "two\nlines")])
+    assert (tmp_path / "a.csv").read_bytes() == b'id,why\n"a,b","say ""x"""\nc,"two\nlines"\n'

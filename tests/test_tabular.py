@@ -54,3 +54,21 @@ def test_an_unknown_format_is_refused() -> None:
     wrong: Any = "word"
     with pytest.raises(UsageError, match="Expected a format of text, markdown, csv, latex, but got 'word'"):
         render(ROWS, wrong)
+
+
+def test_no_cell_and_no_heading_can_break_a_table() -> None:
+    rows = [{"model\n": "a\nb\tc\x1b[2J", "x|<y>": "1.00"}, {"model\n": "<i>|&", "x|<y>": "-"}]
+    assert render(rows).splitlines() == ["model      x|<y>", "a b c [2J   1.00", "<i>|&          -"]
+    assert render(rows, "markdown").splitlines() == [
+        "| model            | x\\|&lt;y&gt; |",
+        "| :--------------- | -----------: |",
+        "| a b c [2J        |         1.00 |",
+        "| &lt;i&gt;\\|&amp; |            - |",
+    ]
+    assert render(rows, "csv").splitlines()[-2:] == ["a b c [2J,1.00", "<i>|&,"]
+
+
+def test_columns_of_intervals_stand_to_the_right_in_every_format() -> None:
+    rows = [{"model": "a", "95%": "1.00 to 2.00"}, {"model": "b", "95%": "-"}]
+    assert "\\begin{tabular}{lr}" in render(rows, "latex")
+    assert render(rows).splitlines()[-1].endswith("           -")

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from earsight import published
-from earsight.bootstrap import Difference, higher_is_better, module_of, paired
+from earsight.bootstrap import Difference, paired
+from earsight.metrics.base import higher_is_better, module_of
 from earsight.protocols import PROTOCOLS
 from earsight.results import Result
 

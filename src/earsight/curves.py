@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from earsight.bootstrap import higher_is_better
 from earsight.errors import DataError
+from earsight.metrics.base import higher_is_better
 from earsight.plots import PALETTE
 from earsight.plots.figure import Target, new_figure, save
 from earsight.tabular import title

@@ -12,12 +12,12 @@ import os
 import re
 import time
 import urllib.request
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
 from earsight.errors import DataError, UsageError
+from earsight.files import write_atomically
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes that have come and the bytes there are, None where the server does not say."""
@@ -48,18 +48,22 @@ def fetch(
     max_bytes: int = MAX_BYTES,
     timeout: float = TIMEOUT,
     progress: Progress | None = None,
+    moved_by: str = "EARSIGHT_CACHE",
 ) -> Path:
     """The file `name` in `folder` (by default the cache), downloaded from `url` where it is not there yet.
 
     Args:
         url: http or https address.
-        sha256: hash of the whole file, 64 hex digits.
+        sha256: hash of the whole file, 64 hex digits, or the first of them where no more are known.
         name: plain file name.
         max_bytes: a download stops when more than this comes.
         timeout: seconds the server may stay silent.
+        moved_by: the environment variable that names another place for the folder, for messages.
     """
     if not re.fullmatch(r"https?://[^\s/]+\S*", url):
         raise UsageError(f"Expected an address that begins with http:// or https://, but got {url}. Correct it.")
+    if not re.fullmatch(r"[0-9a-f]{8,64}", sha256):
+        raise ValueError(f"Expected 8 to 64 hex digits of a sha256, but got {sha256!r}.")
     if Path(name).name != name or name in ("", ".", ".."):
         raise ValueError(f"Expected a plain file name, but got {name!r}.")
     target = (folder or cache_folder()) / name
@@ -67,25 +71,22 @@ def fetch(
         _check_kept(target, sha256)
         return target
     by_hand = f"Put the file there by hand: {target} (sha256 {sha256})."
-    beside = target.with_name(f".{name}.{uuid.uuid4().hex}.part")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        file = beside.open("xb")
-    except OSError as error:
-        raise DataError(
-            f"Expected to write {target}, but got: {error}. Set EARSIGHT_CACHE to a folder that can be written."
-        ) from error
-    try:
-        with file:
+
+    def fill(beside: Path) -> None:
+        with beside.open("xb") as file:
             found = _download(url, file, max_bytes, timeout, progress, by_hand)
-        if found != sha256:
+        if not found.startswith(sha256):
             raise DataError(
                 f"Expected a file with sha256 {sha256} at {url}, but got one with {found}: it was damaged on the way "
                 f"or has been changed there. Try again. {by_hand}"
             )
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
+
+    try:
+        write_atomically(target, fill)
+    except OSError as error:
+        raise DataError(
+            f"Expected to write {target}, but got: {error}. Set {moved_by} to a folder that can be written."
+        ) from error
     return target
 
 
@@ -95,7 +96,7 @@ def _check_kept(path: Path, sha256: str) -> None:
             found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"Expected to read {path}, but got: {error}. Change its permissions.") from error
-    if found != sha256:
+    if not found.startswith(sha256):
         raise DataError(
             f"Expected a sha256 of {sha256} for {path}, but got {found}: the file is damaged or of another version. "
             f"Delete {path} and run again."

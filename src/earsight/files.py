@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
-from collections.abc import Callable, Iterable
+import uuid
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from earsight.errors import UsageError
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a file beside `path`, then move it into place: readers see the old file or the new one."""
+    """Let `write` fill a file beside `path`, then move it into place: readers see the old file or the new one.
+
+    The file beside has a name that no other thread or process uses; what `write` raises leaves nothing behind.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     try:
         write(beside)
         with beside.open("rb") as file:
@@ -24,7 +30,23 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Text as UTF-8 with lines that end in \\n, atomically."""
-    write_atomically(path, lambda beside: _write(beside, text))
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Bytes as they are, atomically."""
+
+    def fill(beside: Path) -> None:
+        beside.write_bytes(content)
+
+    write_atomically(path, fill)
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A csv file with the names of its columns in the first line, atomically."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([header, *rows])
+    write_text(path, text.getvalue())
 
 
 def refuse_existing(paths: Iterable[Path], force: bool) -> None:
@@ -46,7 +68,3 @@ def _need_place(path: Path) -> None:
         raise UsageError(f"Expected a folder for {path}, but {folder} is a file. Name another place.")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(f"Expected a folder that may be written to for {path}, but got {folder}. Name another place.")
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", newline="\n")

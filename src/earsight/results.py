@@ -11,6 +11,7 @@ from typing import Any
 from earsight.errors import DataError, EarsightError, UsageError
 from earsight.metrics.base import Records
 from earsight.protocols import Protocol
+from earsight.tabular import called, plain
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Result:
 
     @property
     def called(self) -> str:
-        return self.model if self.audio in ("real", "none") else f"{self.model}, {self.audio} audio"
+        return called(self.model, self.audio)
 
     def rebuilt(self) -> Protocol | None:
         """The protocol as it was, or None when this earsight no longer does the same arithmetic."""
@@ -73,7 +74,7 @@ class Result:
         try:
             return Records.read(self.records)
         except (OSError, ValueError) as error:  # what pyarrow raises for a damaged file is one of these
-            told = " ".join(str(error).split())
+            told = plain(str(error))
             raise DataError(
                 f"Expected the records of a report, but {self.records} cannot be read ({told}). Write the report again."
             ) from error
@@ -92,7 +93,7 @@ def read_report(folder: Path) -> list[Result]:
         values = json.loads(path.read_text(encoding="utf-8"))
         found = [_result(folder, one) for one in values["evaluations"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        told = f"no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        told = f"no {error}" if isinstance(error, KeyError) else plain(str(error))
         raise DataError(
             f"Expected the numbers of a report, but {path} cannot be read ({told}). Write the report again."
         ) from error
@@ -108,7 +109,7 @@ def _result(folder: Path, one: dict[str, Any]) -> Result:
     metrics = {key: math.nan if value is None else float(value) for key, value in one["metrics"].items()}
     return Result(
         folder,
-        str(one["model"]),
+        plain(str(one["model"])),
         str(one["set"]),
         str(one["list_hash"]),
         str(one.get("audio", "real")),

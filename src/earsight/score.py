@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from earsight.config import need
 from earsight.data.clips import ClipSet
+from earsight.data.lists import some
 from earsight.errors import DataError, UsageError
 from earsight.evaluate import Evaluation
 from earsight.mapfile import MapFile
 from earsight.metrics.base import Records
 from earsight.protocols import Protocol
 from earsight.scoring import score
+from earsight.tabular import plain
 
 NO_MAP = "no map"
 SLACK = 1e-3
@@ -53,8 +55,8 @@ def match(maps_file: MapFile, clip_set: ClipSet, *, allow_missing: bool = False,
     missing = tuple(row.id for row in clip_set.rows if row.id not in there)
     if not rows:
         raise DataError(
-            f"Expected maps of the {len(place)} clips of {clip_set.name} ({_some(place)}), but got only those of "
-            f"others in {maps_file.path} ({_some(extra)}). Check the set's name, and how the ids are written."
+            f"Expected maps of the {len(place)} clips of {clip_set.name} ({some(list(place))}), but got only those of "
+            f"others in {maps_file.path} ({some(extra)}). Check the set's name, and how the ids are written."
         )
     if missing and not allow_missing:
         raise DataError(
@@ -121,7 +123,7 @@ def score_file(
             protocol,
             audio=audio,
             failures=tuple((id, NO_MAP) for id in matched.missing),
-            model=name or called(maps_file),
+            model=plain(name) or called(maps_file),
             warnings=warnings,
         )
         for i, protocol in enumerate(protocols)
@@ -141,13 +143,8 @@ def need_confidence(maps_file: MapFile, protocols: Sequence[Protocol]) -> None:
 def called(maps_file: MapFile) -> str:
     """What to call the model that made a file: the file's own name."""
     path = maps_file.path.resolve()
-    return path.name if path.is_dir() else path.stem
+    return plain(path.name if path.is_dir() else path.stem)
 
 
 def _named(ids: Sequence[str]) -> str:
-    return f"{len(ids)} clip{'s' * (len(ids) > 1)} ({_some(ids)})"
-
-
-def _some(ids: Iterable[str]) -> str:
-    names = list(ids)
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    return f"{len(ids)} clip{'s' * (len(ids) > 1)} ({some(ids)})"

@@ -1,18 +1,20 @@
-"""Tables for papers and programs: text, Markdown, CSV and LaTeX from the same rows."""
+"""Tables for people, papers and programs: text, Markdown, CSV and LaTeX from the same rows."""
 
 from __future__ import annotations
 
 import csv
+import html
 import io
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, get_args
 
 from earsight.config import need
-from earsight.plots import SCORES
+from earsight.metrics.base import TITLES
 
 Format = Literal["text", "markdown", "csv", "latex"]
 Rows = Sequence[Mapping[str, str]]
+_NUMBER = r"[-+]?\d+(?:\.\d+)?"
 _TEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -36,9 +38,68 @@ def render(
         return _csv(rows)
     if format == "latex":
         return _latex(rows, bold, rules)
-    from earsight.report import table
-
     return table(rows, format)
+
+
+def table(rows: Rows, format: Literal["text", "markdown"] = "text") -> str:
+    """Rows of equal keys as a table: words to the left, numbers to the right.
+
+    >>> print(table([{"": "model", "AP": "61.20"}, {"": "floor", "AP": "-"}]))
+              AP
+    model  61.20
+    floor      -
+    >>> print(table([{"": "a|b", "AP": "61.20"}], "markdown"))
+    |      |    AP |
+    | :--- | ----: |
+    | a\\|b | 61.20 |
+    """
+    if not rows:
+        return ""
+    number = list(numeric(rows).values())
+    written = plain if format == "text" else marked
+    head, *body = ([written(word) for word in line] for line in (rows[0], *(row.values() for row in rows)))
+    width = [max(3, *map(len, column)) for column in zip(head, *body, strict=True)]
+
+    def cells(line: Sequence[str]) -> list[str]:
+        return [w.rjust(n) if right else w.ljust(n) for w, n, right in zip(line, width, number, strict=True)]
+
+    if format == "text":
+        return "\n".join("  ".join(cells(line)).rstrip() for line in [head, *body])
+    rule = ["-" * (n - 1) + ":" if right else ":" + "-" * (n - 1) for n, right in zip(width, number, strict=True)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [cells(head), rule, *map(cells, body)])
+
+
+def numeric(rows: Rows) -> dict[str, bool]:
+    """Which columns hold nothing but numbers, intervals and dashes, and so stand to the right."""
+    pattern = rf"-|{_NUMBER}(?: to {_NUMBER})?"
+    return {name: all(re.fullmatch(pattern, row[name]) for row in rows) for name in rows[0]} if rows else {}
+
+
+def plain(text: str) -> str:
+    r"""One line: what would end a line or a table cell, or move the cursor, becomes a space.
+
+    >>> plain(" a\n\tb\x1b[2J ")
+    'a b [2J'
+    """
+    return re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", text).strip()
+
+
+def marked(text: str) -> str:
+    """One line that Markdown shows as it is, without HTML and inside its table cell.
+
+    >>> print(marked("<b>a|b</b>"))
+    &lt;b&gt;a\\|b&lt;/b&gt;
+    """
+    return html.escape(plain(text), quote=False).replace("|", "\\|")
+
+
+def called(model: str, audio: str) -> str:
+    """What the line of a model is called that heard the clips' own sound (or, as a prior, none), or another.
+
+    >>> called("slavc", "real"), called("slavc", "silent")
+    ('slavc', 'slavc, silent audio')
+    """
+    return plain(model) if audio in ("real", "none") else f"{plain(model)}, {audio} audio"
 
 
 def escape(text: str) -> str:
@@ -47,7 +108,7 @@ def escape(text: str) -> str:
     >>> print(escape("50% of a_b & {c} \\ ~"))
     50\% of a\_b \& \{c\} \textbackslash{} \textasciitilde{}
     """
-    return "".join(_TEX.get(letter, letter) for letter in " ".join(text.split()))
+    return "".join(_TEX.get(letter, letter) for letter in plain(text))
 
 
 def title(metric: str) -> str:
@@ -57,7 +118,7 @@ def title(metric: str) -> str:
     ('AP', 'LocAcc small')
     """
     family, _, part = metric.partition("/")
-    return f"{SCORES.get(family, family)} {part}".rstrip()
+    return f"{TITLES.get(family, family)} {part}".rstrip()
 
 
 def comment(text: str, format: Format) -> str:
@@ -69,9 +130,8 @@ def _csv(rows: Rows) -> str:
     if not rows:
         return ""
     out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: "" if value == "-" else value for name, value in row.items()} for row in rows)
+    body = (["" if value == "-" else plain(value) for value in row.values()] for row in rows)
+    csv.writer(out, lineterminator="\n").writerows([list(rows[0]), *body])
     return out.getvalue().rstrip("\n")
 
 
@@ -80,7 +140,7 @@ def _latex(rows: Rows, bold: Collection[tuple[int, str]], rules: Collection[int]
     if not rows:
         return ""
     names = list(rows[0])
-    number = {name: all(re.fullmatch(r"-|[-+]?\d+(\.\d+)?", row[name]) for row in rows) for name in names}
+    number = numeric(rows)
     lines = [
         "% needs \\usepackage{booktabs}",
         f"\\begin{{tabular}}{{{''.join('r' if number[name] else 'l' for name in names)}}}",

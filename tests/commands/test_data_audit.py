@@ -78,7 +78,7 @@ def test_lists_that_are_there_are_kept(lists: Path, tmp_path: Path, capsys: Outp
             2,
             "Expected each test set once, but got other.txt twice",
         ),
-        (["nosuch.txt", "--against", "toybox:val"], 1, "Expected nosuch.txt to be a list of clips, but got:"),
+        (["nosuch.txt", "--against", "toybox:val"], 1, "Expected nosuch.txt to be readable UTF-8 text, but got:"),
     ],
 )
 def test_what_cannot_be_compared_is_told(

@@ -97,7 +97,10 @@ def test_a_published_list_is_taken_as_it_is(tmp_path: Path, capsys: Output) -> N
         ("toybox", "but got toybox:extended, which has 384 negatives already. Name a split without them (train, val"),
         ("toybox:test+x.csv", "but got toybox:test+x.csv, which has negatives. Name the set before the +."),
         ("toybx", "Unknown set 'toybx', did you mean 'toybox'?"),
-        ("toybox:tests", "Expected a split of toybox (train, val, test, extended), but got 'tests'."),
+        (
+            "toybox:tests",
+            "Expected a split of toybox (train, val, test, extended, train_heard, heard, unheard), but got 'tests'.",
+        ),
     ],
 )
 def test_a_set_that_cannot_be_extended_says_why(tmp_path: Path, capsys: Output, spec: str, message: str) -> None:

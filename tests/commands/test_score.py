@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,7 @@ def test_the_universal_level_is_given(maps: Path, capsys: Captured) -> None:
             2,
         ),
         (["--trained-on", "toybocks"], "Unknown set 'toybocks', did you mean 'toybox'?", 2),
-        (["--trained-on", "nowhere.txt"], "Expected nowhere.txt to be a list of clips", 1),
+        (["--trained-on", "nowhere.txt"], "Expected nowhere.txt to be readable UTF-8 text, but got: [Errno 2]", 1),
         (["--shuffled", "nowhere.npz"], "Expected a file or folder of maps, but there is nothing at nowhere.npz", 1),
     ],
 )
@@ -188,3 +189,21 @@ def test_hostile_files_end_in_one_line(maps: Path, monkeypatch: pytest.MonkeyPat
     err = capsys.readouterr().err.splitlines()
     assert len(err) == 2
     assert all(line.startswith("earsight: error: Expected") for line in err)
+
+
+def test_a_name_is_one_line_wherever_it_is_shown(maps: Path, capsys: Captured) -> None:
+    assert main(["score", str(maps), "--on", "toybox", "--protocol", "exact", "--name", "my\n\tmodel\x1b "]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("toybox:extended  my model  ")
+    assert main(["score", str(maps), "--on", "toybox", "--protocol", "exact", "--name", " \n", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["evaluations"][0]["model"] == "theirs"
+
+
+def test_the_command_to_type_again_has_every_flag_that_changes_the_report(
+    maps: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("earsight.commands.score.tell", lambda *_, extra, **__: told.append(extra["command"]))
+    flags = ["--protocol", "exact", "--bounds", "0.0", "1.0", "--silent", str(maps), "--trained-on", "toybox:train"]
+    flags += ["--name", "two words", "--allow-missing", "--ignore-extra"]
+    assert main(["score", str(maps), "--on", "toybox", *flags]) == 0
+    assert shlex.split(told[0]) == ["earsight", "score", str(maps), "--on", "toybox", *flags]

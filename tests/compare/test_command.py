@@ -39,7 +39,7 @@ def test_markdown_has_one_table_a_set(pair: list[str], capsys: pytest.CaptureFix
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "## vggss:extended"
     assert sum(line.startswith("|") for line in lines) == 4
-    assert any(line.startswith("- my_model & co minus ezvsl") for line in lines)
+    assert any(line.startswith("- my_model &amp; co minus ezvsl") for line in lines)
 
 
 def test_csv_is_a_table_alone_and_remarks_go_to_stderr(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:

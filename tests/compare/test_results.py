@@ -89,3 +89,8 @@ def test_missing_and_damaged_records_are_told(tmp_path: Path) -> None:
     (without,) = read_report(write(tmp_path, entry(tmp_path, records=None)))
     with pytest.raises(DataError, match=r"its metrics\.json names none\. Write"):
         without.read_records()
+
+
+def test_a_name_of_several_lines_becomes_one(tmp_path: Path) -> None:
+    (result,) = read_report(write(tmp_path, {**entry(tmp_path, audio="silent"), "model": "my\n\tmodel"}))
+    assert result.called == "my model, silent audio"

@@ -69,7 +69,7 @@ def test_a_list_is_a_set_or_a_text_file(tmp_path: Path) -> None:
 
 def test_a_list_that_is_not_there_is_told(tmp_path: Path) -> None:
     for name in ("nolist.txt", str(tmp_path / "nolist")):
-        with pytest.raises(DataError, match=r"Expected .*nolist.* to be a list of clips, but got: .*No such file"):
+        with pytest.raises(DataError, match=r"Expected .*nolist.* to be readable UTF-8 text, but got: .*No such file"):
             listing(name)
     with pytest.raises(UsageError, match="Unknown set 'toybx', did you mean 'toybox'"):
         listing("toybx:train")

@@ -83,8 +83,8 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path: Path) -> None:
     (tmp_path / "frames/c.png").write_bytes(b"no picture")
     findings = check(listed(tmp_path, "abcd"))
     assert found(findings) == [("a", "missing"), ("b", "missing"), ("c", "unreadable")]
-    assert findings.problems[0].detail.startswith("no picture: a: has no picture. Expected a.{jpg,jpeg,png} in")
-    assert findings.problems[1].detail.startswith("no picture and no sound: ")
+    assert findings.problems[0].detail.startswith("no picture. Expected a.{jpg,jpeg,png} in")
+    assert findings.problems[1].detail.startswith("no picture and no sound. Expected b.{jpg,jpeg,png} in")
     assert "c.png: is not a media file of a known kind" in findings.problems[2].detail
     assert findings.good == ("d",)
     assert findings.failed
@@ -95,7 +95,7 @@ def test_a_name_that_cannot_be_a_file_is_told_like_any_other_problem(tmp_path: P
     media(tmp_path, "a")
     findings = check(listed(tmp_path, ["a", "../a"]))
     assert found(findings) == [("../a", "unreadable")]
-    assert "is not the name of a recording" in findings.problems[0].detail
+    assert findings.problems[0].detail == "is not the name of a recording. Expected a file name without its ending."
 
 
 def test_a_set_without_files_is_checked_by_what_it_reads() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from earsight.data.files import lines, read_names
+from earsight.data.files import lines, read_columns, read_names
 from earsight.errors import DataError, UsageError
 from earsight.files import refuse_existing, write_text
 
@@ -30,8 +30,8 @@ def test_names_are_read_one_a_line_each_once(tmp_path: Path, name: str, text: st
     ("name", "data", "match"),
     [
         ("a.txt", b"", r"Expected at least one clip in .*a\.txt, but got none\. Write one name a line"),
-        ("a.txt", b"\xff\xfe\x80", r"to be a list of clips, but got: .*\. Name a text file"),
-        ("a.csv", b"a" * 200_000, r"to be csv, but got: .*\. Save it again"),
+        ("a.txt", b"\xff\xfe\x80", r"to be readable UTF-8 text, but got: .*\. Check its name, or get the file again"),
+        ("a.csv", b"a" * 200_000, r"to be csv, but got: .*\. Save it again as csv"),
         (
             "a.csv",
             b"video,audio,label\na,b,x\n",
@@ -46,7 +46,7 @@ def test_what_is_no_list_of_clips_is_told(tmp_path: Path, name: str, data: bytes
 
 
 def test_a_list_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"to be a list of clips, but got: .*No such file"):
+    with pytest.raises(DataError, match=r"to be readable UTF-8 text, but got: .*No such file"):
         read_names(tmp_path / "none.txt")
 
 
@@ -72,3 +72,20 @@ def test_files_are_replaced_only_when_asked(tmp_path: Path) -> None:
     refuse_existing([tmp_path / "a", tmp_path / "b"], force=True)
     with pytest.raises(UsageError, match=r"Expected no file at .*b yet, but got one\. Use --force to replace it"):
         refuse_existing([tmp_path / "a", tmp_path / "b"], force=False)
+
+
+def test_columns_are_found_by_their_names_and_lines_by_their_places(tmp_path: Path) -> None:
+    path = tmp_path / "table.txt"
+    path.write_bytes(b'\xef\xbb\xbfb, a ,more\r\n\r\n1, two words\r\n"x\ny",z,w,too much\r\n , ,\r\n9,,')
+    assert read_columns(path, ("a", "b")) == [
+        (f"{path}, line 3", {"b": "1", "a": "two words", "more": ""}),
+        (f"{path}, line 5", {"b": "x\ny", "a": "z", "more": "w"}),
+        (f"{path}, line 7", {"b": "9", "a": "", "more": ""}),
+    ]
+
+
+@pytest.mark.parametrize(("text", "got"), [("", "none"), ("\n\n", "none"), ("a,c\n1,2\n", "a, c")])
+def test_columns_that_are_missing_are_named(tmp_path: Path, text: str, got: str) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(DataError, match=rf"columns a, b in .*t\.csv, but got {got}\. Add (a, )?b to the names in"):
+        read_columns(tmp_path / "t.csv", ("a", "b"))

@@ -108,7 +108,11 @@ def test_the_folder_must_be_given_and_be_there(tmp_path: Path) -> None:
     ("text", "match"),
     [
         ("image,audio,cls\na,b,c\n", r"but got image, audio, cls\. Add start, kind"),
-        ("", "but got no columns"),
+        ("", "but got none. Add image, audio, start, cls, kind"),
+        (PAIRS + "../a.png,b.wav,1,dog,single\n", r"inside the folder in .*line 6, but got '\.\./a\.png'\. Put the"),
+        (PAIRS + "a.png,audio/../../b.wav,1,dog,single\n", r"but got 'audio/\.\./\.\./b\.wav'\. Put the file into"),
+        (PAIRS + "a.png,/etc/b.wav,1,dog,neg_x\n", "a path inside the folder in .*line 6, but got '/etc/b.wav'"),
+        (PAIRS + "a\0.png,b.wav,1,dog,neg_x\n", "a path inside the folder in .*line 6, but got"),
         ("image,audio,start,cls,kind\n", "Expected at least one pair, but got none"),
         (PAIRS + "a.png,b.wav,soon,dog,single\n", r"start of at least 0 in .*line 6, but got soon\. Correct that line"),
         (PAIRS + "a.png,b.wav,-1,dog,single\n", "start of at least 0 in .*line 6, but got -1"),
@@ -145,7 +149,7 @@ def test_a_wrong_box_is_named(folder: Path, line: str, match: str) -> None:
 
 def test_a_file_that_is_not_text_is_told(folder: Path) -> None:
     (folder / "pairs_test.csv").write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(DataError, match="to be UTF-8 text, but got"):
+    with pytest.raises(DataError, match="to be readable UTF-8 text, but got"):
         open_set("folder", folder)
     (folder / "pairs_test.csv").write_text("image,audio,start,cls,kind\n" + "a" * 200_000 + ",b,0,c,single\n")
     with pytest.raises(DataError, match="to be csv, but got"):

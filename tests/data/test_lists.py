@@ -107,10 +107,10 @@ def test_pairs_are_read_with_and_without_their_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("", r"the columns video, audio, label in .*p\.csv, but got nothing"),
-        ("a,b,non-sounding\n", "the columns video, audio, label in .*, but got a, b, non-sounding"),
+        ("", r"columns video, audio in .*p\.csv, but got none\. Add video, audio to the names in its first line"),
+        ("a,b,non-sounding\n", "columns video, audio in .*, but got a, b, non-sounding"),
         ("video,audio,label\n", "at least one negative in .*, but got none"),
-        ("video,audio,label\na\n", "an id .*line 2, but got ''"),
+        ("video,audio,label\na\n", "the two clips of a negative in .*line 2, but got 'a' and ''"),
         ("video,audio,label\na,/b,non-sounding\n", "line 2, but got '/b'"),
         (
             "video,audio,label\n\na,b,sounding\n",

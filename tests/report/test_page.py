@@ -97,7 +97,7 @@ def test_the_page_says_what_counts(make: Make, tmp_path: Path) -> None:
     for words in (
         "slavc on set:test",
         "200 of 400 clips are missing (50.0%)",
-        f"Protocol exact ({model.protocol.hash}), 200 of 400 clips, list abc.",
+        f"Protocol exact ({model.protocol.hash}), dense maps thresholded, 200 of 400 clips, list abc.",
         f"floor {100 * model.floor:.2f}",
         f"ceiling {100 * model.ceiling:.2f}",
         f"centre prior {100 * centre.metrics['loc_acc']:.2f}",

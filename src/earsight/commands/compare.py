@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from earsight import published
-from earsight.bootstrap import Difference, higher_is_better
+from earsight.bootstrap import Difference
 from earsight.commands.screen import note, say, say_json
 from earsight.compare import NONE, Comparison, Shown, best, compare
 from earsight.config import need
 from earsight.errors import UsageError
 from earsight.files import refuse_existing, write_text
+from earsight.metrics.base import higher_is_better
 from earsight.results import read_report
-from earsight.tabular import Format, comment, render, title
+from earsight.tabular import Format, comment, marked, render, title
 
 CHANCE = 0.05
 """Differences with a p below this are called unlikely to be chance."""
@@ -82,7 +83,7 @@ def texts(found: Sequence[Comparison], metrics: Sequence[str], format: Format) -
     for one in found:
         bold = {(i, title(metric)) for metric in metrics for i in best(one.rows, metric)}
         begins = [i for i in range(1, len(one.rows)) if one.rows[i].ours != one.rows[i - 1].ours]
-        head = f"## {one.set}\n" if format == "markdown" else comment(one.set, format)
+        head = f"## {marked(one.set)}\n" if format == "markdown" else comment(one.set, format)
         parts += [f"{head}\n{render([line(row, metrics) for row in one.rows], format, bold, begins)}"]
         if said := remarks(one, metrics, "- " if format == "markdown" else ""):
             parts += [comment(said, format)]
@@ -104,7 +105,7 @@ def line(row: Shown, metrics: Sequence[str]) -> dict[str, str]:
 
 
 def remarks(one: Comparison, metrics: Sequence[str], bullet: str = "") -> str:
-    """Warnings, tests and why some were not made, one line each."""
+    """Warnings, tests and why some were not made, one line each; with a bullet, as a list of Markdown."""
     said = list(one.warnings)
     for test in one.tests:
         first = next(iter(test.differences.values()))
@@ -114,7 +115,7 @@ def remarks(one: Comparison, metrics: Sequence[str], bullet: str = "") -> str:
     said += one.untested
     if one.tests:
         said += [COVERED] + ([MANY] if len(one.tests) * len(metrics) > 1 else [])
-    return "\n".join(bullet + each for each in said)
+    return "\n".join(f"{bullet}{marked(each)}" if bullet else each for each in said)
 
 
 def words(metric: str, d: Difference) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from earsight.bootstrap import module_of
 from earsight.commands.screen import note, say, say_json
 from earsight.config import need
 from earsight.curves import Series, draw, read_series
 from earsight.files import refuse_existing
+from earsight.metrics.base import module_of
 from earsight.tabular import render, title
 
 OPTIMISTIC = (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from earsight.commands.screen import columns, note, say, say_json
 from earsight.config import need
 from earsight.data.audit import Listing, Overlap, audit, listing
 from earsight.data.files import lines
-from earsight.files import refuse_existing, write_text
+from earsight.files import refuse_existing, write_csv, write_text
 
 SHOWN = 3
 CLEAN, WITHOUT, SHARED = "train-clean.txt", "train-without-test-clips.txt", "overlap.csv"
@@ -95,10 +93,7 @@ def _write(out: Path, train: Listing, tests: Sequence[Listing], found: Sequence[
     clean = set(train.ids).intersection(*(each.clean_train for each in found))
     write_text(out / CLEAN, lines(id for id in train.ids if id in clean))
     write_text(out / WITHOUT, lines(id for id in train.ids if id not in clips))
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["test_set", "test", "train", "how"])
     for test, each in zip(tests, found, strict=True):
-        table.writerows((test.name, *pair) for pair in each.pairs)
         write_text(out / _clean_name(test), lines(each.clean_test))
-    write_text(out / SHARED, text.getvalue())
+    pairs = ((test.name, *pair) for test, each in zip(tests, found, strict=True) for pair in each.pairs)
+    write_csv(out / SHARED, ("test_set", "test", "train", "how"), pairs)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 
 from earsight.commands.screen import columns, note, progress, say, say_json
 from earsight.data.check import FAILURES, KINDS, Findings, check
 from earsight.data.clips import open_set
 from earsight.data.files import lines
-from earsight.files import refuse_existing, write_text
+from earsight.files import refuse_existing, write_csv, write_text
 
 SHOWN = 10
 PROBLEMS, GOOD = "problems.csv", "good.txt"
@@ -65,9 +63,6 @@ def page(found: Findings, clips: int) -> str:
 
 
 def _write(out: Path, found: Findings) -> None:
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["id", "problem", "detail"])
-    table.writerows([problem.id, problem.kind, problem.detail] for problem in found.problems)
-    write_text(out / PROBLEMS, text.getvalue())
+    problems = ((problem.id, problem.kind, problem.detail) for problem in found.problems)
+    write_csv(out / PROBLEMS, ("id", "problem", "detail"), problems)
     write_text(out / GOOD, lines(found.good))

@@ -17,6 +17,7 @@ from earsight.evaluate import Evaluation, center_prior
 from earsight.mapfile import open_maps
 from earsight.protocols import Protocol
 from earsight.score import called, match, need_confidence, score_file
+from earsight.tabular import plain
 
 CENTER = "center-prior"
 """In place of maps: the centre prior alone, with the ceiling of each protocol."""
@@ -57,7 +58,8 @@ def run(
         match(file, clip_set, allow_missing=allow_missing, ignore_extra=ignore_extra)
         need_confidence(file, how)
     leak = leaks(trained_on, data, clip_set, must=True) if trained_on else None
-    name = name or (called(files["real"]) if files else "")
+    given_name = plain(name)
+    name = given_name or (called(files["real"]) if files else "")
     found: list[Evaluation] = []
     for audio, file in files.items():
         with progress(f"{name} on {clip_set.name}, {audio} audio") as report_progress:
@@ -75,7 +77,7 @@ def run(
     missing = found[0].failures if found else ()
     found += [center_prior(clip_set, one, missing) for one in how]
     command = _command(
-        maps, on, data, protocol, level, bounds, shuffled, silent, trained_on, allow_missing, ignore_extra
+        maps, on, data, protocol, level, bounds, shuffled, silent, trained_on, allow_missing, ignore_extra, given_name
     )
     tell(found, out, json=json, force=force, extra={"command": command})
     return 0
@@ -101,6 +103,7 @@ def _command(
     trained_on: str,
     allow_missing: bool,
     ignore_extra: bool,
+    name: str,
 ) -> str:
     """What to type for the same numbers."""
     words = ["earsight", "score", str(maps), "--on", on]
@@ -111,5 +114,6 @@ def _command(
     words += ["--shuffled", str(shuffled)] if shuffled is not None else []
     words += ["--silent", str(silent)] if silent is not None else []
     words += ["--trained-on", trained_on] if trained_on else []
+    words += ["--name", name] if name else []
     words += ["--allow-missing"] * allow_missing + ["--ignore-extra"] * ignore_extra
     return shlex.join(words)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from earsight.config import Inputs, need, need_workers
-from earsight.data.clips import ClipSet
+from earsight.data.clips import ClipSet, Limited
 from earsight.data.footage import mistimed, still
 from earsight.data.layout import PICTURES, Listed
 from earsight.data.truth import truth_cells
@@ -92,8 +92,8 @@ def check(
     need(limit >= 0, "a limit of at least 1, or 0 for all clips", limit)
     if isinstance(clip_set, Listed) and clip_set.layout.root is None:
         raise UsageError(f"Expected the folder with the media of {clip_set.name}, but got none. Pass --data DIR.")
-    total = min(limit or len(clip_set), len(clip_set))
-    at = [i * len(clip_set) // total for i in range(total)]
+    place = {id(row): i for i, row in enumerate(clip_set.rows)}
+    at = [place[id(row)] for row in Limited(clip_set, limit or len(clip_set)).rows]
     copies = _Copies(clip_set)
     annotated = any(row.boxes for row in clip_set.rows)
     problems: list[Problem] = []
@@ -104,8 +104,8 @@ def check(
         problems += found
         good += [] if found else [row.id]
         if progress is not None:
-            progress(done, total)
-    return Findings(clip_set.name, total, tuple(problems), tuple(good))
+            progress(done, len(at))
+    return Findings(clip_set.name, len(at), tuple(problems), tuple(good))
 
 
 def look_at(clip_set: ClipSet, index: int) -> Look:
@@ -120,9 +120,13 @@ def look_at(clip_set: ClipSet, index: int) -> Look:
         found = [Problem(id, kind, detail) for kind, detail in _sound_problems(clip.waveform, files)]
         found += [Problem(id, kind, detail) for kind, detail in _video_problems(files)]
     except MediaError as error:
-        if gone or error.reason.startswith("does not exist"):
-            return Look((Problem(id, "missing", f"no {' and no '.join(gone)}: {error}" if gone else str(error)),))
-        return Look((Problem(id, "unreadable", str(error)),))
+        told = str(error).removeprefix(f"{id}: ")  # a problem is shown behind its clip's name
+        if gone:
+            what = f"no {' and no '.join(gone)}"
+            # Where files are found by names, the error says once more what is missing, and then where it should be.
+            told = f"{what}. {error.advice}" if error.reason.startswith("has no ") else f"{what}: {told}"
+        missing = gone or error.reason.startswith("does not exist")
+        return Look((Problem(id, "missing" if missing else "unreadable", told),))
     heard = None if any(problem.kind == "silent" for problem in found) else _hash(clip.waveform)
     return Look(tuple(found), _hash(clip.frame), heard)
 

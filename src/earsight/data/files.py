@@ -1,9 +1,10 @@
-"""Small text files of the data commands: lists of clips of any set."""
+"""Small text files of data sets: lists and tables, each line with its place, which messages name."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+import io
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from earsight.errors import DataError
@@ -18,22 +19,61 @@ def lines(values: Iterable[str]) -> str:
     return "".join(f"{value}\n" for value in values)
 
 
+def read_text(path: Path) -> str:
+    """All of a text file, without the mark that some programs begin it with."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"Expected {path} to be readable UTF-8 text, but got: {error}. Check its name, or get the file again."
+        ) from error
+
+
+def read_table(path: Path) -> list[tuple[int, list[str]]]:
+    """The values of each line of a csv file with the line's number.
+
+    Values lose the blanks around them, and lines without any value are left out.
+    """
+    reader = csv.reader(io.StringIO(read_text(path)))
+    try:
+        found = [(reader.line_num, [value.strip() for value in values]) for values in reader]
+    except csv.Error as error:
+        raise DataError(f"Expected {path} to be csv, but got: {error}. Save it again as csv.") from error
+    return [(number, values) for number, values in found if any(values)]
+
+
+def read_columns(path: Path, needed: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
+    """The lines below the first one of a csv file, which names the columns: where each is, and its values by column.
+
+    What a line lacks at its end is empty. Columns that are not `needed` are given too, and may be missing.
+    """
+    (_, header), *below = read_table(path) or [(1, list[str]())]
+    missing = [name for name in needed if name not in header]
+    if missing:
+        raise DataError(
+            f"Expected columns {', '.join(needed)} in {path}, but got {', '.join(header)[:80] or 'none'}. "
+            f"Add {', '.join(missing)} to the names in its first line."
+        )
+    padding = [""] * len(header)
+    return [(f"{path}, line {number}", dict(zip(header, values + padding, strict=False))) for number, values in below]
+
+
+def read_first(path: Path) -> list[tuple[int, str]]:
+    """A list of names with the numbers of their lines: one a line, or the first value of each line of a csv file."""
+    if path.suffix == ".csv":
+        found = [(number, values[0]) for number, values in read_table(path)]
+    else:
+        found = [(number, line.strip()) for number, line in enumerate(read_text(path).split("\n"), start=1)]
+    return [(number, name) for number, name in found if name]
+
+
 def read_names(path: Path) -> list[str]:
     """Names of clips, one a line (of a csv file, the first column); blank lines are skipped, repeats count once.
 
     Unlike the ids of published lists, which become file names, these may hold any character: sets of your own name
     their clips as they like.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"Expected {path} to be a list of clips, but got: {error}. Name a text file.") from error
-    table = csv.reader(text.splitlines()) if path.suffix == ".csv" else ([line] for line in text.splitlines())
-    try:
-        names = [line[0].strip() for line in table if line]
-    except csv.Error as error:
-        raise DataError(f"Expected {path} to be csv, but got: {error}. Save it again.") from error
-    found = [name for name in dict.fromkeys(names) if name]
+    found = list(dict.fromkeys(name for _, name in read_first(path)))
     if not found:
         raise DataError(f"Expected at least one clip in {path}, but got none. Write one name a line.")
     if found[0] == "video":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections import Counter
@@ -10,11 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from earsight.data.files import read_columns, read_first, read_text
 from earsight.errors import DataError
 from earsight.types import POSITIVE, Box, Row
 
 UNKNOWN = "unknown"
 """Kind of a negative where the classes of its picture and its sound are not both known."""
+LABEL = "non-sounding"
+"""What the published lists of negatives write in their column `label`."""
 _ID = re.compile(r"\w[\w.-]*|-[\w.-]*")  # a file name without its ending; YouTube's ids may begin with "-"
 _SHOWN = 5
 
@@ -39,14 +41,9 @@ def read_ids(path: Path) -> list[str]:
 
     The second column of Flickr's list is not a class, whatever it looks like, and is not read.
     """
-    lines = read_table(path) if path.suffix == ".csv" else [[line] for line in _text(path).splitlines()]
     ids: dict[str, int] = {}
-    for number, line in enumerate(lines, start=1):
-        id = line[0].strip() if line else ""
-        if not id:
-            continue
-        where = f"{path}, line {number}"
-        _check_id(id, where)
+    for number, id in read_first(path):
+        _check_id(id, f"{path}, line {number}")
         if id in ids:
             raise DataError(
                 f"Expected every id once in {path}, but got {id} in lines {ids[id]} and {number}. Remove one of them."
@@ -64,7 +61,7 @@ def read_annotations(path: Path) -> dict[str, Annotated]:
     then are left out: they cover nothing in the published evaluation either.
     """
     try:
-        entries: Any = json.loads(_text(path))
+        entries: Any = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
         raise DataError(f"Expected {path} to be JSON, but got: {error}. Get the file again.") from error
     if not isinstance(entries, list) or not entries:
@@ -94,28 +91,28 @@ def usable(box: Box) -> Box | None:
     return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None
 
 
-def read_pairs(path: Path) -> list[Pair]:
-    """Negatives of an extended set: csv with the columns video, audio, label ("non-sounding") and perhaps kind."""
-    lines = read_table(path)
-    header = [name.strip() for name in lines[0]] if lines else []
-    if not {"video", "audio"} <= set(header):
-        raise DataError(
-            f"Expected the columns video, audio, label in {path}, but got {', '.join(header)[:80] or 'nothing'}. "
-            "Get the file again, or add the first line."
-        )
+def read_pairs(path: Path, *, published: bool = True) -> list[Pair]:
+    """Negatives of an extended set: csv with the columns video and audio, and perhaps label and kind.
+
+    In a `published` list, ids are names of files, and a label must be "non-sounding"; a list of your own names clips
+    as its set does, and labels them as it likes.
+    """
     found: dict[tuple[str, str], Pair] = {}
-    for number, values in enumerate(lines[1:], start=2):
-        if not any(values):
-            continue
-        where = f"{path}, line {number}"
-        line = dict(zip(header, (value.strip() for value in values), strict=False))
-        pair = Pair(line.get("video", ""), line.get("audio", ""), line.get("kind", ""))
-        _check_id(pair.video, where)
-        _check_id(pair.audio, where)
-        if line.get("label", "non-sounding") != "non-sounding" or pair.kind == POSITIVE:
+    for where, line in read_columns(path, ("video", "audio")):
+        pair = Pair(line["video"], line["audio"], line.get("kind", ""))
+        if not (pair.video and pair.audio):
             raise DataError(
-                f"Expected negatives alone, labelled non-sounding, but got {line.get('label', pair.kind)} in {where}. "
-                "Leave that line out."
+                f"Expected the two clips of a negative in {where}, but got '{pair.video}' and '{pair.audio}'. "
+                "Correct that line."
+            )
+        label = line.get("label", LABEL) if published else LABEL
+        if published:
+            _check_id(pair.video, where)
+            _check_id(pair.audio, where)
+        if label != LABEL or pair.kind == POSITIVE:
+            raise DataError(
+                f"Expected negatives alone, labelled {LABEL}, but got {pair.kind if label == LABEL else label} in "
+                f"{where}. Leave that line out."
             )
         if (pair.video, pair.audio) in found:
             raise DataError(
@@ -123,7 +120,7 @@ def read_pairs(path: Path) -> list[Pair]:
             )
         found[pair.video, pair.audio] = pair
     if not found:
-        raise DataError(f"Expected at least one negative in {path}, but got none. Get the file again.")
+        raise DataError(f"Expected at least one negative in {path}, but got none. Write it or get it again.")
     return list(found.values())
 
 
@@ -175,21 +172,6 @@ def check_rows(rows: Sequence[Row], where: str) -> Sequence[Row]:
 def some(names: Sequence[str]) -> str:
     """The first few names, for messages."""
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"Expected {path} to be readable UTF-8 text, but got: {error}. Get the file again.") from error
-
-
-def read_table(path: Path) -> list[list[str]]:
-    """The lines of a csv file; blank ones are empty."""
-    try:
-        return list(csv.reader(_text(path).splitlines()))
-    except csv.Error as error:
-        raise DataError(f"Expected {path} to be csv, but got: {error}. Get the file again.") from error
 
 
 def _check_id(id: str, where: str) -> None:

@@ -7,8 +7,6 @@ are not known the kind is `unknown`; it is never guessed.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,18 +14,15 @@ from pathlib import Path
 import numpy as np
 
 from earsight.config import need
-from earsight.data.lists import UNKNOWN, Pair, kind_of, some
+from earsight.data.lists import LABEL, UNKNOWN, Pair, kind_of, read_pairs, some
 from earsight.errors import DataError, UsageError
-from earsight.files import write_text
-from earsight.types import POSITIVE, Row
+from earsight.files import write_csv
+from earsight.types import Row
 
 REAL, HARD, EASY = "real", "hard", "easy"
 KINDS = (REAL, HARD, EASY, UNKNOWN)
-LABEL = "non-sounding"
-"""What the published lists write in their column `label`."""
 Negative = Pair
 """The picture of the clip `video` with the sound of the clip `audio`, and its kind."""
-_COLUMNS = ("video", "audio")
 
 
 def wanted(count: int, same_class: float, real: int, *, classes: bool = True) -> dict[str, int]:
@@ -139,45 +134,17 @@ def counts(negatives: Iterable[Negative]) -> dict[str, int]:
 
 def write(path: Path, negatives: Iterable[Negative]) -> None:
     """A csv file with columns video, audio, label (as published) and kind."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow([*_COLUMNS, "label", "kind"])
-    table.writerows([n.video, n.audio, LABEL, n.kind] for n in negatives)
-    write_text(path, text.getvalue())
+    write_csv(path, ("video", "audio", "label", "kind"), ((n.video, n.audio, LABEL, n.kind) for n in negatives))
 
 
 def read(path: Path, labels: Mapping[str, str]) -> list[Negative]:
     """The pairs of a csv file with columns video and audio; a column `kind` is believed, else kinds are worked out."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
+    if not path.exists():
         raise DataError(
             f"Expected a csv file of negatives, but got {path}, which is not there. "
             "Write one with earsight data negatives."
-        ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"Expected {path} to be UTF-8 text, but got: {error}. Save it again as csv.") from error
-    table = csv.DictReader(io.StringIO(text))
-    found: dict[tuple[str, str], Negative] = {}
-    try:
-        names = table.fieldnames or ()
-        if any(name not in names for name in _COLUMNS):
-            raise DataError(
-                f"Expected columns video and audio in {path}, but got {', '.join(names) or 'none'}. "
-                "Add a first line with the names of the columns."
-            )
-        for line in table:
-            where = f"{path}, line {table.line_num}"
-            video, audio, kind = ((line.get(name) or "").strip() for name in (*_COLUMNS, "kind"))
-            if not (video and audio) or kind == POSITIVE:
-                got = "the kind positive" if video and audio else f"'{video}' and '{audio}'"
-                raise DataError(f"Expected the two clips of a negative in {where}, but got {got}. Correct that line.")
-            if (video, audio) in found:
-                raise DataError(f"Expected each pair once, but got {video} with {audio} again in {where}. Take it out.")
-            kind = kind_of(Pair(video, audio, kind), labels.get(video, ""), labels.get(audio, ""))
-            found[video, audio] = Pair(video, audio, kind)
-    except csv.Error as error:
-        raise DataError(f"Expected {path} to be csv, but got: {error}. Save it again.") from error
-    if not found:
-        raise DataError(f"Expected at least one negative in {path}, but got none. Write it again.")
-    return list(found.values())
+        )
+    return [
+        pair._replace(kind=kind_of(pair, labels.get(pair.video, ""), labels.get(pair.audio, "")))
+        for pair in read_pairs(path, published=False)
+    ]

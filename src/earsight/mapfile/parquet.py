@@ -20,7 +20,11 @@ from earsight.mapfile.npy import reading
 LETTERS = 256 << 20
 """Letters of all ids together; more is a damaged or hostile file."""
 AT_ONCE = 4
-"""Rows that are unpacked at a time: as fast as many, and few enough for maps of any size."""
+"""Rows that are unpacked at a time: as fast as many, and few enough for maps of any size.
+
+A few bytes can stand for gigabytes of equal values, and nothing bounds a row before it is unpacked: pyarrow reads
+lengths and values together, and asking a damaged file how many values its columns have ends the whole process.
+"""
 
 
 class Parquet(MapFile):

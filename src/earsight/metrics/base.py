@@ -6,16 +6,20 @@ A file in metrics/ defines RANGE (lowest and highest value), HIGHER_IS_BETTER (o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from earsight import registry
 from earsight.errors import DataError
+from earsight.files import write_atomically
 from earsight.types import POSITIVE, Row
 
 if TYPE_CHECKING:
@@ -26,6 +30,8 @@ Strings = npt.NDArray[np.str_]
 Bools = npt.NDArray[np.bool_]
 SIZES = tuple(round(0.1 * i, 1) for i in range(1, 10))
 """Shares of the picture at which predictions of a fixed size are measured."""
+TITLES = {"ap": "AP", "max_f1": "max-F1", "loc_acc": "LocAcc", "auc": "AUC", "auroc": "AUROC"}
+"""The numbers that tables and curves show, and as what."""
 
 
 def _not_given() -> F64:
@@ -148,10 +154,10 @@ class Records:
         return cls(**columns)
 
     def write(self, path: Path) -> None:
-        """As a Parquet file."""
+        """As a Parquet file, atomically."""
         import pyarrow.parquet
 
-        pyarrow.parquet.write_table(self.to_table(), path)
+        write_atomically(path, lambda beside: pyarrow.parquet.write_table(self.to_table(), beside))
 
     @classmethod
     def read(cls, path: Path) -> Records:
@@ -175,3 +181,30 @@ def hits(records: Records, protocol: Protocol) -> Bools:
 def ratio(over: F64, under: F64) -> F64:
     """over / under, and 1 where both are 0."""
     return np.where(under > 0, over / np.maximum(under, 1), 1.0)
+
+
+def module_of(name: str) -> ModuleType:
+    """The metric file that defines a number: "ap", or "loc_acc/small" where "loc_acc/*" or itself is defined."""
+    found = {}
+    for file in registry.names("metric"):
+        module = registry.load("metric", file)
+        found.update(dict.fromkeys(module.HIGHER_IS_BETTER, module))
+    family = f"{name.partition('/')[0]}/*"
+    if name not in found and (family not in found or "/" not in name):
+        raise registry.unknown("number", name, sorted(found))
+    return found.get(name) or found[family]
+
+
+def higher_is_better(name: str) -> bool:
+    """Whether more of this number is better."""
+    better = module_of(name).HIGHER_IS_BETTER
+    return bool(better[name] if name in better else better[f"{name.partition('/')[0]}/*"])
+
+
+def defined(value: float) -> float | None:
+    """The number, or None where it is undefined: JSON has no NaN.
+
+    >>> defined(0.5), defined(float("nan"))
+    (0.5, None)
+    """
+    return None if math.isnan(value) else value

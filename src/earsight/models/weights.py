@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import http.client
 import re
-import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +15,13 @@ import torch
 from torch import Tensor, nn
 from torchvision.models import ResNet18_Weights
 
-from earsight.errors import CheckpointError
+from earsight import download
+from earsight.errors import CheckpointError, DataError
 
 IMAGENET_URL: str = ResNet18_Weights.IMAGENET1K_V1.url
 """Where torchvision gets its file from; the name ends in the first digits of the file's sha256."""
 
+_LARGEST = 256 << 20  # bytes; torchvision's ResNet-18 has 45 million
 _PREFIXES = ("module.", "encoder.")
 _SHOWN = 3  # names of each kind in a message; hundreds would hide the first one
 
@@ -152,45 +151,19 @@ def _fill(module: nn.Module, state: dict[str, Tensor], source: str) -> None:
 
 
 def _imagenet() -> dict[str, Tensor]:
-    """Torchvision's file out of torch's hub cache, downloaded there first where it is missing.
-
-    torch.hub writes under a name of its own and renames, so processes that start together never see half a file.
-    """
+    """Torchvision's file out of torch's hub cache, where it may have been for years, downloaded there if it is not."""
     name = _name(IMAGENET_URL)
-    file = Path(torch.hub.get_dir()) / "checkpoints" / name
+    folder = Path(torch.hub.get_dir()) / "checkpoints"
     digits = re.sub(r".*-([0-9a-f]+)\..*", r"\1", name)
-    if file.exists() and not (found := sha256(file)).startswith(digits):  # torch.hub checks new downloads only
-        raise CheckpointError(
-            f"Expected a sha256 of {digits}... for {file}, but got {found[:8]}: the file is damaged. "
-            f"Delete {file} and run again."
-        )
+    if not (folder / name).exists():
+        sys.stderr.write(f"Downloading {IMAGENET_URL} to {folder}\n")
     try:
-        with _download_settings():
-            state = torch.hub.load_state_dict_from_url(
-                IMAGENET_URL, map_location="cpu", check_hash=True, weights_only=True
-            )
-    except (OSError, http.client.HTTPException) as error:
+        file = download.fetch(IMAGENET_URL, digits, name, folder, max_bytes=_LARGEST, moved_by="TORCH_HOME")
+    except DataError as error:
         raise CheckpointError(
-            f"Expected to download {name} from {IMAGENET_URL}, but got: {error}. Put the file into {file.parent} "
-            "(TORCH_HOME moves it), or pass --method.encoders.weights random or the path of a local file."
+            f"{error} Or pass --method.encoders.weights random, or the path of a local file."
         ) from error
-    except RuntimeError as error:
-        raise CheckpointError(
-            f"Expected {IMAGENET_URL} to be whole, but got a damaged download ({error}). It was not kept; run again."
-        ) from error
-    return tensors(state, file)
-
-
-@contextlib.contextmanager
-def _download_settings() -> Iterator[None]:
-    """Sockets that give up after half a minute instead of never; torch.hub's words go to stderr, not among results."""
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(30)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        socket.setdefaulttimeout(before)
+    return read_state(file)
 
 
 def _name(url: str) -> str:

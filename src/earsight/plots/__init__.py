@@ -6,12 +6,11 @@ from earsight.plots.confidence import confidence_histogram, f1_curve, pr_curve
 from earsight.plots.figure import GREY, PALETTE, Target
 from earsight.plots.overlays import Tile, overlay_grid, overlay_jpeg
 from earsight.plots.sweeps import ap_against_iou, loc_acc_against_size
-from earsight.plots.training import SCORES, training_curve
+from earsight.plots.training import training_curve
 
 __all__ = [
     "GREY",
     "PALETTE",
-    "SCORES",
     "Target",
     "Tile",
     "ap_against_iou",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from earsight.errors import UsageError
+from earsight.files import write_atomically
 from earsight.metrics.base import Records
 
 if TYPE_CHECKING:
@@ -49,9 +50,14 @@ def key(figure: Figure) -> None:
 
 def save(figure: Figure, to: Target) -> None:
     """Write the figure as PNG, without a version inside: the same numbers give the same bytes."""
+
+    def draw(target: Target) -> None:
+        figure.savefig(target, format="png", metadata={"Software": None})
+
     if isinstance(to, Path):
-        to.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(to, format="png", metadata={"Software": None})
+        write_atomically(to, draw)
+    else:
+        draw(to)
 
 
 def need_positives(records: Records) -> None:

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 
 from earsight.errors import UsageError
+from earsight.metrics.base import TITLES
 from earsight.plots.figure import PALETTE, Target, new_figure, save
-
-SCORES = {"ap": "AP", "max_f1": "max-F1", "loc_acc": "LocAcc", "auc": "AUC", "auroc": "AUROC"}
-"""What the right panel of a training curve shows, and as what."""
 
 
 def training_curve(path: Target, rows: Sequence[Mapping[str, Any]], x: str = "step") -> None:
@@ -29,8 +27,8 @@ def training_curve(path: Target, rows: Sequence[Mapping[str, Any]], x: str = "st
             if "loss" in name and isinstance(value, int | float):
                 losses.setdefault(name, []).append((float(row[x]), float(value)))
         for name, value in row.get("val", {}).items():
-            if name in SCORES:
-                scores.setdefault(SCORES[name], []).append((float(row[x]), float(value)))
+            if name in TITLES:
+                scores.setdefault(TITLES[name], []).append((float(row[x]), float(value)))
     if not losses and not scores:
         raise UsageError(
             f"Expected log rows with '{x}' and a loss or metric, but got {len(rows)} without. Train first."

@@ -13,17 +13,18 @@ from typing import Any
 
 from earsight.errors import UsageError
 from earsight.evaluate import Evaluation
-from earsight.files import write_atomically, write_text
+from earsight.files import write_bytes, write_text
 from earsight.plots import Tile
 from earsight.report.card import Card
 from earsight.report.drawn import of_group, of_log, of_tiles
 from earsight.report.groups import groups, names
 from earsight.report.markdown import markdown_card
 from earsight.report.page import Content, web_page
-from earsight.report.tables import COLUMNS, lines
-from earsight.report.text import percent, points, span, table
+from earsight.report.tables import lines
+from earsight.report.text import percent, points, span
+from earsight.tabular import table
 
-__all__ = ["COLUMNS", "lines", "percent", "points", "span", "table", "write_report"]
+__all__ = ["lines", "percent", "points", "span", "table", "write_report"]
 
 
 def write_report(
@@ -71,25 +72,13 @@ def write_report(
         **({"extra": extra} if extra else {}),
     }
     write: dict[str, Callable[[Path], object]] = {
-        "report.html": partial(_text, web_page(content)),
-        "metrics.json": partial(_text, json.dumps(values, indent=2, sort_keys=True) + "\n"),
-        "table.md": partial(_text, markdown_card(cards, command)),
+        "report.html": partial(write_text, text=web_page(content)),
+        "metrics.json": partial(write_text, text=json.dumps(values, indent=2, sort_keys=True) + "\n"),
+        "table.md": partial(write_text, text=markdown_card(cards, command)),
     }
     write |= {records[id(e)]: e.records.write for e in evaluations}
-    write |= {f"plots/{name}": partial(_bytes, content) for name, content in png.items()}
+    write |= {f"plots/{name}": partial(write_bytes, content=content) for name, content in png.items()}
     (folder / "plots").mkdir(parents=True, exist_ok=True)
     for name, how in write.items():
         how(folder / name)
     return [folder / name for name in write]
-
-
-def _text(text: str, path: Path) -> None:
-    write_text(path, text)
-
-
-def _bytes(content: bytes, path: Path) -> None:
-    write_atomically(path, lambda beside: _fill(beside, content))
-
-
-def _fill(path: Path, content: bytes) -> None:
-    path.write_bytes(content)

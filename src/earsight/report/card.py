@@ -9,11 +9,11 @@ from typing import Any
 
 from earsight import bootstrap
 from earsight.evaluate import Evaluation
-from earsight.metrics.base import hits
+from earsight.metrics.base import TITLES, defined, hits
 from earsight.report.groups import Group, listed
 from earsight.report.judge import Drop, Interval, warnings_of
-from earsight.report.tables import COLUMNS
 from earsight.report.text import percent, shareable
+from earsight.tabular import plain
 
 DROPS = ("loc_acc", "ap")
 """The numbers of which the audio drop is measured."""
@@ -65,7 +65,7 @@ class Card:
     def of(cls, group: Group, draws: int) -> Card:
         """Everything about a group; `draws` is how many times the clips are drawn for intervals."""
         intervals = {
-            (e.model, e.audio): bootstrap.intervals(e.records, e.protocol, tuple(COLUMNS), draws=draws)
+            (e.model, e.audio): bootstrap.intervals(e.records, e.protocol, tuple(TITLES), draws=draws)
             for e in group.evaluations
         }
         drops: dict[str, dict[str, dict[str, Drop]]] = {}
@@ -89,7 +89,7 @@ class Card:
         alone = len(models) == 1
         return list(
             dict.fromkeys(
-                text if alone or text in everyone else f"{model}: {text}"
+                text if alone or text in everyone else f"{plain(model)}: {text}"
                 for model, texts in self.warnings.items()
                 for text in texts
             )
@@ -97,12 +97,12 @@ class Card:
 
     def headlines(self, e: Evaluation) -> list[Headline]:
         """The numbers of one model that come first."""
-        found = {name: e.metrics.get(name, math.nan) for name in COLUMNS}
+        found = {name: e.metrics.get(name, math.nan) for name in TITLES}
         beside = _references(e, self.group.centre)
         intervals = self.intervals[e.model, e.audio]
         return [
             Headline(title, found[name], intervals[name], beside[name], _sentence(name, e, beside[name]))
-            for name, title in COLUMNS.items()
+            for name, title in TITLES.items()
         ]
 
     def to_json(self, e: Evaluation, records: str) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class Card:
         drops = {
             model: {
                 audio: {
-                    name: {"interval": _pair(one.interval), "value": _plain(one.value)} for name, one in drop.items()
+                    name: {"interval": _pair(one.interval), "value": defined(one.value)} for name, one in drop.items()
                 }
                 for audio, drop in controls.items()
             }
@@ -185,8 +185,4 @@ def _sentence(name: str, e: Evaluation, references: tuple[Reference, ...]) -> st
 
 
 def _pair(interval: Interval) -> list[float | None]:
-    return [_plain(end) for end in interval]
-
-
-def _plain(value: float) -> float | None:
-    return None if math.isnan(value) else value
+    return [defined(end) for end in interval]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from earsight import tabular
 from earsight.errors import UsageError
 from earsight.evaluate import Evaluation
 from earsight.protocols import Protocol
@@ -77,7 +78,7 @@ def groups(evaluations: Sequence[Evaluation]) -> list[Group]:
 
 def called(e: Evaluation) -> str:
     """What a line of a table is called."""
-    return e.model if e.audio in ("real", "none") else f"{e.model}, {e.audio} audio"
+    return tabular.called(e.model, e.audio)
 
 
 def listed(e: Evaluation) -> int:

@@ -6,7 +6,7 @@ import base64
 import html
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from earsight.report.text import numeric
+from earsight.tabular import numeric
 
 
 class Html(str):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from earsight.evaluate import Evaluation
+from earsight.metrics.base import TITLES
 from earsight.report.groups import listed
-from earsight.report.tables import COLUMNS
 from earsight.report.text import percent, points, span
 
 Interval = tuple[float, float]
@@ -87,7 +87,7 @@ def _about_listening(audio: str, drop: Mapping[str, Drop]) -> str | None:
     defined = {name: one for name, one in drop.items() if not math.isnan(one.value)}
     if not defined or any(one.seen for one in defined.values()):
         return None
-    lost = " and ".join(f"{points(one.value)} points of {COLUMNS[name]}" for name, one in defined.items())
+    lost = " and ".join(f"{points(one.value)} points of {TITLES[name]}" for name, one in defined.items())
     sound = "another clip's sound" if audio == "shuffled" else "silence"
     largest = max(one.value for one in defined.values())
     if largest >= LISTENS:

@@ -9,7 +9,8 @@ from earsight.report import tables
 from earsight.report.card import Card
 from earsight.report.groups import called, listed
 from earsight.report.headline import drop_rows
-from earsight.report.text import percent, plain, shareable, span, table
+from earsight.report.text import percent, shareable, span
+from earsight.tabular import marked, plain, table
 
 
 def markdown_card(cards: Sequence[Card], command: str = "") -> str:
@@ -25,15 +26,16 @@ def markdown_card(cards: Sequence[Card], command: str = "") -> str:
 def _part(card: Card) -> list[str]:
     group = card.group
     first = group.evaluations[0]
+    how = f"Protocol {group.protocol}, {group.protocol.map} maps thresholded, list {group.list_hash}"
     parts = [
-        f"## {plain(group.set_name)}, protocol {group.protocol.name}",
-        f"Protocol {group.protocol}, list {group.list_hash}, {first.n} of {listed(first)} clips. Values in percent.",
+        f"## {marked(group.set_name)}, protocol {group.protocol.name}",
+        f"{how}, {first.n} of {listed(first)} clips. Values in percent.",
     ]
     if card.told:
-        parts.append("\n".join(f"- **Note:** {plain(text)}" for text in card.told))
+        parts.append("\n".join(f"- **Note:** {marked(text)}" for text in card.told))
     parts.append(table(tables.group_lines(group), "markdown"))
     for e in group.models:
-        parts += [f"### {plain(called(e))}", table(_headline_rows(card, e), "markdown")]
+        parts += [f"### {marked(called(e))}", table(_headline_rows(card, e), "markdown")]
         drops = drop_rows(card, e)
         if drops:
             parts += ["Audio drop, in points (real minus control):", table(drops, "markdown")]
@@ -42,7 +44,7 @@ def _part(card: Card) -> list[str]:
     chosen = [{key: row[key] for key in ("choice", "value")} for row in tables.choices(group.protocol)]
     parts += ["### How it was measured", table(chosen, "markdown")]
     if group.failures:
-        named = "\n".join(f"- {plain(id)}: {shareable(reason)}" for id, reason in group.failures.items())
+        named = "\n".join(f"- {marked(id)}: {marked(shareable(reason))}" for id, reason in group.failures.items())
         parts.append(f"{len(group.failures)} clips could not be read and are not counted:\n\n{named}")
     return parts
 

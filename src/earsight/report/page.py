@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from earsight.metrics.base import TITLES
 from earsight.plots import Tile, overlay_jpeg
 from earsight.report import headline, tables
 from earsight.report.card import Card
 from earsight.report.drawn import Plot
-from earsight.report.groups import listed
+from earsight.report.groups import called, listed
 from earsight.report.html import Html, html_table, image, join, tag
 from earsight.report.style import CSS
-from earsight.report.text import percent, plain, shareable
+from earsight.report.text import percent, shareable
+from earsight.tabular import plain
 from earsight.types import POSITIVE
 
 INLINE = 1_600_000
@@ -103,8 +105,8 @@ def _contents(cards: Sequence[Card]) -> list[Html]:
     rows = []
     for i, card in enumerate(cards):
         for e in card.group.models or card.group.evaluations[:1]:
-            numbers = {title: percent(e.metrics.get(name, float("nan"))) for name, title in tables.COLUMNS.items()}
-            rows.append({"set, protocol": _link(i, card), "model": e.model, **numbers})
+            numbers = {title: percent(e.metrics.get(name, float("nan"))) for name, title in TITLES.items()}
+            rows.append({"set, protocol": _link(i, card), "model": called(e), **numbers})
     return [tag("nav", html_table(rows), aria_label="Contents")]
 
 
@@ -135,7 +137,10 @@ def _section(
     group = card.group
     first = group.evaluations[0]
     used = f"{first.n} of {listed(first)} clips"
-    facts = f"Protocol {group.protocol}, {used}, list {group.list_hash}. Values in percent."
+    facts = (
+        f"Protocol {group.protocol}, {group.protocol.map} maps thresholded, {used}, list {group.list_hash}. "
+        "Values in percent."
+    )
     parts: list[Html] = [tag("h2", f"{group.set_name}, protocol {group.protocol.name}")] if several else []
     parts.append(tag("p", facts, klass="facts"))
     real = [at for at, e in enumerate(group.evaluations) if e.audio == "real"]
@@ -187,6 +192,7 @@ def _measured(card: Card) -> list[Html]:
         {"what": "clips used", "value": f"{first.n} of {rows}: {kinds}"},
         {"what": "clips missing", "value": str(rows - first.n)},
         {"what": "protocol", "value": str(group.protocol)},
+        {"what": "maps thresholded", "value": group.protocol.map},
         {"what": "intervals", "value": "95%, bootstrap over clips, positives and negatives drawn separately"},
     ]
     parts = [tag("h3", "How it was measured"), html_table(facts, "narrow")]

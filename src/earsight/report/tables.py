@@ -8,12 +8,13 @@ from dataclasses import asdict
 
 from earsight.evaluate import Evaluation
 from earsight.metrics import loc_acc, negative_kinds, sizes
+from earsight.metrics.base import TITLES
 from earsight.protocols import Protocol
 from earsight.report.groups import Group, called, groups
 from earsight.report.text import percent
 
-COLUMNS = {"ap": "AP", "max_f1": "max-F1", "loc_acc": "LocAcc", "auc": "AUC", "auroc": "AUROC"}
 _CHOICES = {
+    "map": "which map was thresholded: the method's dense one, without plateaus, or the one that its paper draws",
     "size": "side of the square, in pixels, on which prediction and ground truth meet",
     "upsample": "how maps grow to that size",
     "align_corners": "whether the outer cells of a map are stretched to the picture's edge",
@@ -48,12 +49,12 @@ def group_lines(group: Group) -> list[dict[str, str]]:
     """The lines of one set and protocol."""
     out = []
     for e in group.evaluations:
-        numbers = {title: percent(e.metrics.get(name, math.nan)) for name, title in COLUMNS.items()}
+        numbers = {title: percent(e.metrics.get(name, math.nan)) for name, title in TITLES.items()}
         out.append({"model": called(e), **_with_floor(numbers, percent(e.floor)), "N": str(e.n)})
     first = (*group.models, *group.evaluations)[0]
     seen = first.records.positives
     best = loc_acc.best_ciou(first.records.area[seen], group.protocol, first.records.support[seen])
-    blank = {**_with_floor(dict.fromkeys(COLUMNS.values(), "-"), "-"), "N": "-"}
+    blank = {**_with_floor(dict.fromkeys(TITLES.values(), "-"), "-"), "N": "-"}
     ceiling = {"LocAcc": percent(first.ceiling), "AUC": percent(loc_acc.auc(best))}
     return [*out, {"model": f"ceiling ({group.protocol.threshold})", **blank, **ceiling}]
 
@@ -120,7 +121,7 @@ def _with_floor(numbers: Mapping[str, str], floor: str) -> dict[str, str]:
     out: dict[str, str] = {}
     for title, value in numbers.items():
         out[title] = value
-        if title == COLUMNS["max_f1"]:
+        if title == TITLES["max_f1"]:
             out["F1 floor"] = floor
     return out
 

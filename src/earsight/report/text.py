@@ -1,13 +1,11 @@
-"""Numbers and tables as text."""
+"""Numbers and reasons as text."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import Literal
 
-_NUMBER = r"[-+]?\d+(?:\.\d+)?"
+from earsight.tabular import plain
 
 
 def percent(fraction: float) -> str:
@@ -38,48 +36,6 @@ def span(interval: tuple[float, float], signed: bool = False) -> str:
         return "-"
     low, high = (points(end) if signed else percent(end) for end in interval)
     return f"{low} to {high}"
-
-
-def numeric(rows: Sequence[Mapping[str, str]]) -> dict[str, bool]:
-    """Which columns hold nothing but numbers, intervals and dashes, and so stand to the right."""
-    pattern = rf"-|{_NUMBER}(?: to {_NUMBER})?"
-    return {name: all(re.fullmatch(pattern, row[name]) for row in rows) for name in rows[0]} if rows else {}
-
-
-def table(rows: Sequence[Mapping[str, str]], format: Literal["text", "markdown"] = "text") -> str:
-    """Rows of equal keys as a table: words to the left, numbers to the right.
-
-    >>> print(table([{"": "model", "AP": "61.20"}, {"": "floor", "AP": "-"}]))
-              AP
-    model  61.20
-    floor      -
-    >>> print(table([{"": "model", "AP": "61.20"}], "markdown"))
-    |       |    AP |
-    | :---- | ----: |
-    | model | 61.20 |
-    """
-    if not rows:
-        return ""
-    number = numeric(rows)
-    if format == "markdown":
-        rows = [{name: plain(value).replace("|", "\\|") for name, value in row.items()} for row in rows]
-    names = list(rows[0])
-    width = {name: max(len(name), 3, *(len(row[name]) for row in rows)) for name in names}
-
-    def cell(name: str, text: str) -> str:
-        return text.rjust(width[name]) if number[name] else text.ljust(width[name])
-
-    body = [[cell(name, row[name]) for name in names] for row in rows]
-    head = [cell(name, name) for name in names]
-    if format == "text":
-        return "\n".join("  ".join(cells).rstrip() for cells in [head, *body])
-    rule = ["-" * (width[n] - 1) + ":" if number[n] else ":" + "-" * (width[n] - 1) for n in names]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, rule, *body])
-
-
-def plain(text: str) -> str:
-    """One line: what would end a line or a table cell becomes a space."""
-    return " ".join(text.split())
 
 
 def shareable(reason: str) -> str:

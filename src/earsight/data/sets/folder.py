@@ -13,13 +13,14 @@ Boxes are fractions of the picture: centre, width and height. A pair's truth is 
 
 from __future__ import annotations
 
-import csv
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from earsight.data.clips import ClipSet
+from earsight.data.files import read_columns
+from earsight.data.lists import some
 from earsight.errors import DataError, UsageError
 from earsight.media.read import read_pair
 from earsight.types import POSITIVE, Box, Clip, Row
@@ -68,7 +69,7 @@ def open(split: str, data: Path | None) -> ClipSet:
     pairs: list[_Pair] = []
     seen: Counter[str] = Counter()
     for where, line in lines:
-        image, audio = data / line["image"], data / line["audio"]
+        image, audio = (_inside(data, line[name], where) for name in ("image", "audio"))
         pair = _Pair(image, audio, _number(where, "start", line["start"], 0, math.inf))
         id = f"{image.stem}+{audio.stem}@{line['start']}"
         seen[id] += 1
@@ -86,26 +87,12 @@ def open(split: str, data: Path | None) -> ClipSet:
 
 def _table(path: Path, columns: tuple[str, ...]) -> list[tuple[str, dict[str, str]]]:
     """Lines of a csv file, each with the place to name in messages."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
+    if not path.exists():
         raise DataError(
             f"Expected {path.name} with columns {', '.join(columns)}, but got none in {path.parent}. "
             "A folder set holds pairs_train.csv, pairs_val.csv, pairs_test.csv and boxes.csv."
-        ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"Expected {path} to be UTF-8 text, but got: {error}. Save it again as csv.") from error
-    reader = csv.DictReader(text.splitlines())
-    try:
-        missing = [name for name in columns if name not in (reader.fieldnames or ())]
-        if missing:
-            got = ", ".join(reader.fieldnames or ()) or "no columns"
-            raise DataError(
-                f"Expected columns {', '.join(columns)} in {path}, but got {got}. Add {', '.join(missing)}."
-            )
-        lines = [(f"{path}, line {reader.line_num}", line) for line in reader]
-    except csv.Error as error:
-        raise DataError(f"Expected {path} to be csv, but got: {error}. Save it again.") from error
+        )
+    lines = read_columns(path, columns)
     for where, line in lines:
         empty = [name for name in columns if not line[name]]
         if empty:
@@ -113,6 +100,17 @@ def _table(path: Path, columns: tuple[str, ...]) -> list[tuple[str, dict[str, st
                 f"Expected a value for {', '.join(columns)} in {where}, but got no {', '.join(empty)}. Fill it in."
             )
     return lines
+
+
+def _inside(data: Path, text: str, where: str) -> Path:
+    """The file of the folder that a line names. A list comes with the data, and must not reach anything else."""
+    path = PurePath(text)
+    if path.is_absolute() or ".." in path.parts or "\0" in text:
+        raise DataError(
+            f"Expected a path inside the folder in {where}, but got {text!r}. "
+            f"Put the file into {data}, and name it from there."
+        )
+    return data / path
 
 
 def _number(where: str, name: str, text: str, low: float, high: float) -> float:
@@ -157,8 +155,7 @@ def _check_truth(name: str, rows: list[Row], *, needed: bool) -> None:
     bare = [row.id for row in rows if row.positive and not row.boxes]
     if bare and needed:
         positives = sum(row.positive for row in rows)
-        shown = ", ".join(bare[:5]) + (", ..." if len(bare) > 5 else "")
         raise DataError(
-            f"Expected a box for every positive pair of {name}, but got none for {len(bare)} of {positives}: {shown}. "
-            "Add them to boxes.csv, or mark the pairs neg_<kind>."
+            f"Expected a box for every positive pair of {name}, but got none for {len(bare)} of {positives}: "
+            f"{some(bare)}. Add them to boxes.csv, or mark the pairs neg_<kind>."
         )

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from earsight.data.clips import ClipSet
+from earsight.data.files import read_table
 from earsight.data.layout import Layout, Listed
-from earsight.data.lists import read_ids, read_table
+from earsight.data.lists import read_ids
 from earsight.data.metadata import find, find_local, places
 from earsight.data.sets.vggss import video_of
 from earsight.errors import DataError
@@ -66,13 +67,11 @@ def _table(data: Path | None) -> dict[str, _Line]:
     if path is None:
         return {}
     found: dict[str, _Line] = {}
-    for number, values in enumerate(read_table(path), start=1):
+    for number, values in read_table(path):
         where = f"{path}, line {number}"
-        match [value.strip() for value in values]:
+        match values:
             case [video, start, label, "train" | "test" as split] if video and start.isdecimal():
                 id, line = f"{video}_{int(start):06d}", _Line(label, split == "train")
-            case []:
-                continue
             case _:
                 raise DataError(
                     f"Expected id,start,label,split (train or test) in {where}, but got {','.join(values)[:80]}. "
