@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 from earsight.errors import UsageError
 
 T = TypeVar("T")
+Form = Literal["own", "squared", "bce"]
 MOST_WORKERS = 512
 """Processes that read clips, for one process that computes."""
 
@@ -99,8 +100,8 @@ class Optim:
     epochs: int = 20
     batch_size: int = 128
     """Clips per step over all processes together."""
-    optimizer: Literal["adam", "adamw"] = "adam"
-    """Adam adds weight decay to the gradient, AdamW shrinks the weights directly."""
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    """Adam adds weight decay to the gradient, AdamW shrinks the weights directly; SGD has momentum 0.9."""
     lr: float = 1e-4
     weight_decay: float = 0.0
     """Published code 0, paper 1e-4."""
@@ -116,8 +117,9 @@ class Optim:
     """Processes that read clips; 0 reads in the training process."""
     val_every: int = 1
     """Epochs between validations; 0 validates only at the end."""
-    keep: Literal["last", "best"] = "last"
-    """Which epoch's weights the run ends with: the last, or the best AP on the validation set (early stopping)."""
+    keep: Literal["last", "best", "both"] = "last"
+    """Which epoch's weights the run ends with: the last, the best AP on the validation set (early stopping), or both:
+    the last, and the best beside it in best.safetensors."""
     deterministic: bool = False
     """Use only repeatable kernels on the GPU, where some fast ones are not; CPU runs always repeat bit for bit."""
     save_every: int = 200
@@ -138,6 +140,29 @@ class Optim:
         need(self.val_every >= 0, "val_every of at least 0", self.val_every)
         need(self.save_every >= 1, "save_every of at least 1", self.save_every)
         need(0 <= self.max_failed <= 1, "max_failed between 0 and 1", self.max_failed)
+
+
+@dataclass(frozen=True)
+class Supervision:
+    """Ground truth in training (semi-supervised): a loss on the maps of annotated clips, added to the method's own."""
+
+    weight: float = 0.0
+    """Times this is added to the method's loss; 0 trains without ground truth."""
+    form: Form = "own"
+    """How a map meets its ground truth: squared error (SLAVC's paper), "bce" (its published code, here with the
+    gradient that it lacks), or what the method itself was published with; squared error where it has none."""
+    over: Literal["annotated", "batch"] = "annotated"
+    """What the mean runs over: the annotated clips of a batch (papers), or all its clips, of which those without ground
+    truth count as 0 (published codes)."""
+    share: float = 1.0
+    """Share of the annotated clips whose ground truth is used; which ones is a function of their names."""
+    ids: str = ""
+    """File with one clip's name a line: only these may be annotated."""
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        need(0 <= self.weight < math.inf, "a weight of at least 0", self.weight)
+        need(0 < self.share <= 1, "a share above 0 and at most 1", self.share)
 
 
 def to_json(config: Any) -> dict[str, Any]:

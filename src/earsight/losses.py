@@ -6,7 +6,9 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, log_softmax
+from torch.nn.functional import binary_cross_entropy, cross_entropy, interpolate, log_softmax
+
+from earsight.types import Maps
 
 Pooling = Literal["sum", "max"]
 Axis = Literal["audios", "images"]
@@ -40,3 +42,43 @@ def match(pairs: Tensor, among: Axis) -> Tensor:
     """
     target = torch.arange(pairs.shape[0], device=pairs.device)
     return cross_entropy(pairs if among == "audios" else pairs.T, target)
+
+
+def supervised(maps: Maps, truth: Tensor, form: Literal["squared", "bce"]) -> Tensor:
+    """The loss of maps (n, h, w) against ground truth (n, S, S) in [0, 1], meant over clips.
+
+    The map is scaled by its bounds to [0, 1], or by its own extremes where it has none, and upsampled to S. "squared"
+    is SLAVC's paper: the squared difference. NOTE: it is meant over the pixels, which the paper adds up, so that its
+    weight does not depend on the resolution. "bce" is the published code: the maps are stretched together to [0, 1] and
+    meet the ground truth in a binary cross-entropy. NOTE: there the maps of unannotated clips are stretched along.
+
+    >>> one = torch.tensor([[[0.0, 1.0], [1 / 3, 2 / 3]]])
+    >>> truth = torch.tensor([[[0.0, 1.0], [0.0, 0.0]]])
+    >>> round(float(supervised(Maps(one, one, (0.0, 1.0)), truth, "bce")), 6)
+    0.376019
+    >>> round(float(supervised(Maps(one, one, (0.0, 1.0)), truth, "squared")), 6)
+    0.138889
+    """
+    dense = maps.dense.float()
+    low, high = maps.bounds or (dense.amin((1, 2), keepdim=True).detach(), dense.amax((1, 2), keepdim=True).detach())
+    score = (dense - low) / (high - low + 1e-12)
+    if score.shape[1:] != truth.shape[1:]:
+        score = interpolate(score[:, None], truth.shape[1:], mode="bicubic", align_corners=False)[:, 0]
+    if form == "squared":
+        return (score - truth).square().mean()
+    stretched = (score - score.min()) / (score.max() - score.min() + 1e-12)
+    return binary_cross_entropy(stretched.clamp(0, 1), truth)
+
+
+def partners(index: Tensor, shift: int) -> Tensor:
+    """For each clip (B,) another one of the batch, `shift` places before it in the order of the training list.
+
+    The order of the list and not of the batch, so that neither shuffling nor splitting a batch changes who meets whom.
+
+    >>> partners(torch.tensor([30, 10, 20]), 1)
+    tensor([2, 0, 1])
+    """
+    order = index.argsort()
+    partner = torch.empty_like(order)
+    partner[order] = order.roll(shift)
+    return partner

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -91,8 +91,11 @@ class Batch:
         waveforms: float32 (B, N), exactly as long as the model hears.
         index: int64 (B,), position of each clip in its set.
         ids: B names.
-        truth: float32 (B, S, S) in [0, 1], ground truth through the same crop and flip; None when not asked for.
+        truth: float32 (B, S, S) in [0, 1], ground truth through the same crop and flip, 0 where it may not be trained
+            on; None when not asked for.
         supervised: bool (B,), which clips have ground truth that may be trained on; None when not asked for.
+        near_frames: uint8 (B, 3, S, S), pictures of the clips that were asked for beside these; None when none were.
+        near_waveforms: float32 (B, N), sounds of the clips that were asked for beside these; None when none were.
     """
 
     frames: Tensor
@@ -101,6 +104,8 @@ class Batch:
     ids: tuple[str, ...]
     truth: Tensor | None = None
     supervised: Tensor | None = None
+    near_frames: Tensor | None = None
+    near_waveforms: Tensor | None = None
 
     def __post_init__(self) -> None:
         b = len(self.ids)
@@ -114,6 +119,11 @@ class Batch:
             _check(tuple(self.truth.shape) == expected, f"truth {expected}", tuple(self.truth.shape))
         if self.supervised is not None:
             _check(tuple(self.supervised.shape) == (b,), f"supervised ({b},)", tuple(self.supervised.shape))
+        if self.near_frames is not None:
+            _check(tuple(self.near_frames.shape) == shape, f"near_frames {shape}", tuple(self.near_frames.shape))
+        if self.near_waveforms is not None:
+            there = tuple(self.near_waveforms.shape)
+            _check(there == heard, f"near_waveforms {heard}", there)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -126,22 +136,35 @@ class Batch:
         return self._each(lambda x: x.pin_memory())
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        def maybe(x: Tensor | None) -> Tensor | None:
+            return None if x is None else change(x)
+
         return Batch(
             change(self.frames),
             change(self.waveforms),
             change(self.index),
             self.ids,
-            None if self.truth is None else change(self.truth),
-            None if self.supervised is None else change(self.supervised),
+            maybe(self.truth),
+            maybe(self.supervised),
+            maybe(self.near_frames),
+            maybe(self.near_waveforms),
         )
 
 
 @dataclass(frozen=True)
 class Step:
-    """What a method's training step returns: the loss to go down, and detached scalars to log."""
+    """What a method's training step returns.
+
+    Args:
+        loss: what is to go down.
+        logs: detached scalars to log.
+        maps: the maps of this process's clips as training sees them, with gradient, for ground truth to pull at; None
+            when the method has none, or when the batch has no ground truth.
+    """
 
     loss: Tensor
     logs: Mapping[str, Tensor] = field(default_factory=dict)
+    maps: Maps | None = None
 
 
 @dataclass(frozen=True)
@@ -150,15 +173,17 @@ class Maps:
 
     Args:
         native: (B, h, w), the map the method's paper draws.
-        dense: (B, h, w), the same order without plateaus; this is what gets thresholded.
+        dense: (B, h, w), the same order without plateaus; this is what gets thresholded unless a protocol says native.
         bounds: lowest and highest value `dense` can take in theory, or None when unbounded.
         confidence: (B,), the method's own score for "the source is visible", or None when it has none.
+        native_bounds: the bounds of `native`; those of `dense` when both are one map.
     """
 
     native: Tensor
     dense: Tensor
     bounds: tuple[float, float] | None = None
     confidence: Tensor | None = None
+    native_bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         _check(self.dense.ndim == 3 and self.native.ndim == 3, "maps (B, h, w)", (self.native.shape, self.dense.shape))
@@ -166,6 +191,19 @@ class Maps:
         _check(self.native.shape[0] == b, f"as many native maps as dense ones ({b})", self.native.shape[0])
         if self.confidence is not None:
             _check(tuple(self.confidence.shape) == (b,), f"confidence ({b},)", tuple(self.confidence.shape))
+        if self.native is self.dense and self.native_bounds is None:
+            object.__setattr__(self, "native_bounds", self.bounds)
+
+    def which(self, name: Literal["dense", "native"]) -> tuple[Tensor, tuple[float, float] | None]:
+        """The map of that name and its bounds."""
+        return (self.native, self.native_bounds) if name == "native" else (self.dense, self.bounds)
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Maps:
+        """The same of changed tensors: moved, or cut to some of the pairs."""
+        dense = change(self.dense)
+        native = dense if self.native is self.dense else change(self.native)
+        own = None if self.confidence is None else change(self.confidence)
+        return Maps(native, dense, self.bounds, own, self.native_bounds)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from torch import Tensor
 from torch.nn.functional import max_pool2d
 
 from earsight.config import Inputs
+from earsight.data import loading
 from earsight.data.clips import ClipSet, Limited, open_set
-from earsight.data.loading import Failure, Loaded, View, eval_batches, eval_picture, resized, train_batches
+from earsight.data.loading import Beside, Failure, Loaded, View, Wanted, eval_batches, eval_picture, resized
 from earsight.data.sampler import batch_at, epoch_order, steps_per_epoch
 from earsight.errors import MediaError, UsageError
 from earsight.types import Batch, Clip, Row
@@ -46,6 +48,12 @@ class Painted(ClipSet):
         frame[:, round(y0 * h) : round(y1 * h), round(x0 * w) : round(x1 * w)] = 255
         wave = np.full(round(rate * seconds), index / 100, dtype=np.float32)
         return Clip(self.rows[index].id, frame, wave, rate, seconds / 2)
+
+
+def train_batches(clips: ClipSet, inputs: Inputs, *, seed: int, epoch: int, truth: bool = False, seconds: float = 0.0,
+                  beside: Beside | None = None, **how: Any) -> Iterator[Loaded]:  # fmt: skip
+    annotated = tuple(bool(row.boxes) for row in clips.rows) if truth else None
+    return loading.train_batches(clips, inputs, Wanted(seed, epoch, seconds, annotated, beside), **how)
 
 
 def batches(loaded: Iterable[Loaded]) -> list[Batch]:
@@ -270,5 +278,48 @@ def test_batches_lie_in_pinned_memory_where_there_is_a_gpu() -> None:
 
 
 def test_too_many_workers_are_refused_before_they_start() -> None:
-    with pytest.raises(UsageError, match=r"Expected workers from 0 to 256, but got 5000\. As many as cores is plenty"):
+    with pytest.raises(UsageError, match=r"Expected at most 512 workers, but got 5000\. One for each core is enough"):
         next(eval_batches(Painted(10), INPUTS, 4, workers=5000))
+
+
+def test_clips_asked_for_beside_others_come_with_them_cropped_like_themselves() -> None:
+    clips, n = Painted(), 24
+    beside = Beside([(i + 1) % n for i in range(n)], [(i + 2) % n for i in range(n)])
+    near = batches(train_batches(clips, INPUTS, batch_size=8, seed=0, epoch=1, beside=beside))
+    plain = batches(train_batches(clips, INPUTS, batch_size=8, seed=0, epoch=1))
+    frames = {int(i): b.frames[k] for b in plain for k, i in enumerate(b.index)}
+    for with_near, without in zip(near, plain, strict=True):
+        assert without.near_frames is None
+        assert torch.equal(with_near.frames, without.frames)
+        assert with_near.near_frames is not None
+        assert with_near.near_waveforms is not None
+        for k, i in enumerate(with_near.index.tolist()):
+            assert torch.equal(with_near.near_frames[k], frames[(i + 1) % n])
+            assert with_near.near_waveforms[k].unique().item() == pytest.approx((i + 2) % n / 100)
+
+
+def test_a_clip_whose_companion_cannot_be_read_is_left_out_and_named() -> None:
+    clips = Painted(4, broken=(2,))
+    beside = Beside([1, 2, 3, 0], [1, 0, 3, 0])
+    (loaded,) = train_batches(clips, INPUTS, batch_size=4, seed=0, epoch=0, beside=beside)
+    assert loaded.batch is not None
+    assert sorted(loaded.batch.ids) == ["clip00", "clip03"]
+    assert sorted(failure.id for failure in loaded.failures) == ["clip01", "clip02"]
+    assert all("clip02.mp4" in failure.reason for failure in loaded.failures)
+
+
+def test_training_may_hear_more_than_the_model_does() -> None:
+    (batch,) = batches(train_batches(Painted(4), INPUTS, batch_size=4, seed=0, epoch=0, seconds=1.0))
+    assert batch.waveforms.shape == (4, 8000)
+    (batch,) = batches(train_batches(Painted(4), INPUTS, batch_size=4, seed=0, epoch=0, seconds=0.1))
+    assert batch.waveforms.shape == (4, INPUTS.samples)
+
+
+def test_ground_truth_that_may_not_be_used_is_left_empty() -> None:
+    wanted = Wanted(0, 0, annotated=(True, False, True, False))
+    (batch,) = batches(loading.train_batches(Painted(4), INPUTS, wanted, batch_size=4))
+    assert batch.truth is not None
+    assert batch.supervised is not None
+    for i, truth, supervised in zip(batch.index.tolist(), batch.truth, batch.supervised, strict=True):
+        assert bool(supervised) == (i % 2 == 0)
+        assert bool(truth.any()) == (i % 2 == 0)

@@ -10,22 +10,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from earsight.config import Inputs
+import tiny
 from earsight.errors import UsageError
-from earsight.methods.attention10k import Config, Model, attend, distance_ratio, official, others, paper
+from earsight.losses import partners
+from earsight.methods.attention10k import Config, Model, attend, distance_ratio, official, paper
 from earsight.models.encoders import Encoders
 from earsight.models.similarity import paired
 from earsight.types import Batch
+from tiny import INPUTS
+from tiny.noise import make_batch
 
-INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
-SMALL = Config(encoders=Encoders(kind="small", weights="random", width=4))
-
-
-def make_batch(clips: int = 5) -> Batch:
-    random = torch.Generator().manual_seed(0)
-    frames = torch.randint(0, 256, (clips, 3, 32, 32), generator=random, dtype=torch.uint8)
-    waves = torch.rand(clips, INPUTS.samples, generator=random) - 0.5
-    return Batch(frames, waves, torch.arange(clips), tuple(f"clip{i}" for i in range(clips)))
+SMALL = Config(encoders=tiny.SMALL)
 
 
 def make_model(**changes: Any) -> Model:
@@ -82,26 +77,26 @@ def test_attention_is_nearly_flat_by_construction(places: int, largest: float) -
 @pytest.mark.parametrize("shift", [1, 2, 3, 4])
 def test_every_clip_meets_another_and_every_sound_is_met_once(shift: int) -> None:
     index = torch.tensor([7, 3, 99, 12, 5])
-    partner = others(index, shift)
+    partner = partners(index, shift)
     assert (partner != torch.arange(5)).all()
     assert partner.sort().values.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_who_meets_whom_does_not_depend_on_the_order_of_the_batch() -> None:
     index, order = torch.tensor([7, 3, 99, 12, 5]), torch.tensor([4, 0, 3, 1, 2])
-    met = dict(zip(index.tolist(), index[others(index, 2)].tolist(), strict=True))
+    met = dict(zip(index.tolist(), index[partners(index, 2)].tolist(), strict=True))
     mixed = index[order]
-    assert dict(zip(mixed.tolist(), mixed[others(mixed, 2)].tolist(), strict=True)) == met
+    assert dict(zip(mixed.tolist(), mixed[partners(mixed, 2)].tolist(), strict=True)) == met
 
 
 def test_shifts_are_drawn_anew_each_step() -> None:
-    model, batch = make_model(), make_batch()
+    model, batch = make_model(), make_batch(5)
     assert len({model(batch).logs["far"].item() for _ in range(12)}) > 1
 
 
 @pytest.mark.parametrize("entries", ["mean", "sum"])
 def test_the_training_step_equals_a_slow_loop_over_clips(entries: str) -> None:
-    model, batch = make_model(entries=entries), make_batch()
+    model, batch = make_model(entries=entries), make_batch(5)
     torch.manual_seed(5)
     step = model(batch)
     torch.manual_seed(5)
@@ -130,7 +125,7 @@ def test_a_clip_alone_has_no_negative_and_teaches_nothing() -> None:
 
 
 def test_the_native_map_is_attention_and_the_dense_one_has_no_plateau() -> None:
-    model, batch = make_model().eval(), make_batch()
+    model, batch = make_model().eval(), make_batch(5)
     with torch.no_grad():
         maps = model.localize(batch.frames, batch.waveforms)
     torch.testing.assert_close(maps.native.sum((1, 2)), torch.ones(5))
@@ -139,7 +134,7 @@ def test_the_native_map_is_attention_and_the_dense_one_has_no_plateau() -> None:
 
 
 def test_confidence_is_how_near_picture_and_sound_lie() -> None:
-    model, batch = make_model().eval(), make_batch()
+    model, batch = make_model().eval(), make_batch(5)
     with torch.no_grad():
         maps = model.localize(batch.frames, batch.waveforms)
         found = model.answer(batch.frames, batch.waveforms)

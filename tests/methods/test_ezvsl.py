@@ -8,22 +8,16 @@ import pytest
 import torch
 from torch import nn
 
+import tiny
 from earsight.config import Inputs
 from earsight.errors import UsageError
 from earsight.methods import slavc
 from earsight.methods.ezvsl import Config, Model, both_ways, official, paper
-from earsight.models.encoders import Encoders, no_start_weights
-from earsight.types import Batch
+from earsight.models.encoders import no_start_weights
+from tiny import INPUTS
+from tiny.noise import make_batch
 
-INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
-SMALL = Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8)
-
-
-def make_batch(clips: int = 4) -> Batch:
-    random = torch.Generator().manual_seed(0)
-    frames = torch.randint(0, 256, (clips, 3, 32, 32), generator=random, dtype=torch.uint8)
-    waves = torch.rand(clips, INPUTS.samples, generator=random) - 0.5
-    return Batch(frames, waves, torch.arange(clips), tuple(f"clip{i}" for i in range(clips)))
+SMALL = Config(encoders=tiny.SMALL, dim=8)
 
 
 def make_model(**changes: object) -> Model:

@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
+import tiny
 from earsight.config import Inputs
 from earsight.errors import UsageError
 from earsight.methods import ezvsl
 from earsight.methods.fnac import Config, Model, differ, is_sounding, masked, official
-from earsight.models.encoders import Encoders
-from earsight.types import Batch
+from tiny import INPUTS
+from tiny.noise import make_batch
 
-INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
-SMALL = Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8, warmup=0, mask_width=0)
+SMALL = Config(encoders=tiny.SMALL, dim=8, warmup=0, mask_width=0)
 
 
 class Epoch:
@@ -28,13 +28,6 @@ class Epoch:
 
     def extract(self, fn: Any) -> Tensor:
         raise AssertionError("FNAC needs no look at the training set")
-
-
-def make_batch(clips: int = 4) -> Batch:
-    random = torch.Generator().manual_seed(0)
-    frames = torch.randint(0, 256, (clips, 3, 32, 32), generator=random, dtype=torch.uint8)
-    waves = torch.rand(clips, INPUTS.samples, generator=random) - 0.5
-    return Batch(frames, waves, torch.arange(clips), tuple(f"clip{i}" for i in range(clips)))
 
 
 def make_model(**changes: object) -> Model:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from earsight.config import Inputs
+import tiny
 from earsight.errors import UsageError
 from earsight.methods.lvs import (
     Config,
@@ -24,17 +24,10 @@ from earsight.methods.lvs import (
 )
 from earsight.models.encoders import Encoders
 from earsight.models.similarity import all_pairs
-from earsight.types import Batch
+from tiny import INPUTS
+from tiny.noise import make_batch
 
-INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
-SMALL = Config(encoders=Encoders(kind="small", weights="random", width=4))
-
-
-def make_batch(clips: int = 4) -> Batch:
-    random = torch.Generator().manual_seed(0)
-    frames = torch.randint(0, 256, (clips, 3, 32, 32), generator=random, dtype=torch.uint8)
-    waves = torch.rand(clips, INPUTS.samples, generator=random) - 0.5
-    return Batch(frames, waves, torch.arange(clips), tuple(f"clip{i}" for i in range(clips)))
+SMALL = Config(encoders=tiny.SMALL)
 
 
 def make_model(**changes: Any) -> Model:

@@ -175,10 +175,10 @@ def test_dropout_acts_in_training_only_and_keeps_the_mean() -> None:
     image, audio = model.front.image(batch.frames), model.front.sound(batch.waveforms)
     model.eval()
     with torch.no_grad():
-        one, two = (model.features(image, audio, "online", [4]).image_loc for _ in range(2))
+        one, two = (model.project(*model.encode(image, audio, "online"), "online", [4]).image_loc for _ in range(2))
         assert torch.equal(one, two)
         model.train()
-        one, two = (model.features(image, audio, "online", [4]).image_loc for _ in range(2))
+        one, two = (model.project(*model.encode(image, audio, "online"), "online", [4]).image_loc for _ in range(2))
         assert not torch.equal(one, two)
 
 
@@ -187,7 +187,7 @@ def test_without_decomposition_the_loss_is_multiple_instance_matching() -> None:
     model = make_model(decompose=False, targets=False, pooling="max", audio_term="images", infer="loc")
     batch = make_batch()
     image, audio = model.front.image(batch.frames), model.front.sound(batch.waveforms)
-    f = model.features(image, audio, "online", [4])
+    f = model.project(*model.encode(image, audio, "online"), "online", [4])
     v = nn.functional.normalize(f.image_loc.flatten(2), dim=1)
     a = nn.functional.normalize(f.audio_loc, dim=1)
     logits = torch.einsum("ncx,mc->nmx", v, a).amax(2) / 0.03

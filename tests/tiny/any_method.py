@@ -9,12 +9,14 @@ import torch
 
 import tiny
 from earsight import distributed, registry
+from earsight.config import Supervision
 from earsight.methods.base import build
 from earsight.models.encoders import Encoders
 from earsight.train.loop import wrap
+from tiny.lent import Lent, beside
 from tiny.parity import Outcome, part_of, whole_batch
 
-SMALLER = {"dim": 8, "momentum": 0.9, "warmup": 1}
+SMALLER = {"dim": 8, "momentum": 0.9, "warmup": 1, "labels": "clusters", "categories": 3, "weights": "random"}
 """What is made smaller, where a method has it. Everything random stays, so that it is seen to repeat."""
 
 
@@ -29,15 +31,29 @@ def settings(name: str, **more: Any) -> Any:
     return replace(config, **changes)
 
 
-def steps(name: str, shares: tuple[int, ...], number: int = 3) -> Outcome:
-    """Some steps of a method's first stage on this process's share of a batch."""
+def flags(name: str) -> list[str]:
+    """Flags of `earsight train` that make a method's networks small, where it has any."""
+    has = {f.name for f in fields(registry.load("method", name).Config)}
+    small = ["--method.encoders.kind", "small", "--method.encoders.width", "4"] if "encoders" in has else []
+    return small + (["--method.weights", "random"] if "weights" in has else [])
+
+
+def stages(name: str) -> int:
+    """How many stages a method's training has."""
+    return len(build(name, settings(name), tiny.INPUTS).stages(1))
+
+
+def steps(name: str, shares: tuple[int, ...], number: int = 3, last: int = 0) -> Outcome:
+    """Some steps of a method's stage `last` on this process's share of a batch; the stages before it have none."""
     torch.manual_seed(0)
     model = build(name, settings(name, warmup=0), tiny.INPUTS)  # all terms from the first step on
-    model.start_stage(model.stages()[0])
+    for stage in model.stages(1)[: last + 1]:
+        model.start_stage(stage)
+        model.prepare(stage, Lent(whole_batch()))
     distributed.whole_batch_norms(model, "cpu").train()
-    step_of = wrap(model)
+    step_of = wrap(model, Supervision())
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-4)
-    batch = part_of(whole_batch(), shares)
+    batch = part_of(beside(model, whole_batch(), whole_batch()), shares)
     for at in range(number):
         optimizer.zero_grad()
         step = step_of(batch)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 import tiny
 from earsight import distributed
+from earsight.config import Supervision
 from earsight.errors import DataError, TrainingError
 from earsight.methods.slavc import Model
 from earsight.train.loop import train, wrap
@@ -38,7 +39,15 @@ def whole_batch() -> Batch:
 
 def part_of(batch: Batch, shares: tuple[int, ...]) -> Batch:
     at = slice(sum(shares[: distributed.rank()]), sum(shares[: distributed.rank() + 1]))
-    return Batch(batch.frames[at], batch.waveforms[at], batch.index[at], batch.ids[at])
+    near = [None if x is None else x[at] for x in (batch.near_frames, batch.near_waveforms)]
+    return Batch(
+        batch.frames[at],
+        batch.waveforms[at],
+        batch.index[at],
+        batch.ids[at],
+        near_frames=near[0],
+        near_waveforms=near[1],
+    )
 
 
 def steps(preset: str, shares: tuple[int, ...], *, gather: str = "with gradient", half: bool = False) -> Outcome:
@@ -49,7 +58,7 @@ def steps(preset: str, shares: tuple[int, ...], *, gather: str = "with gradient"
     assert model.config.visual_dropout == 0.9
     assert any(isinstance(part, nn.BatchNorm2d) for part in model.modules())
     distributed.whole_batch_norms(model, "cpu").train()
-    step_of = wrap(model)
+    step_of = wrap(model, Supervision())
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-3)
     batch = part_of(whole_batch(), shares)
     for number in range(4):
@@ -135,7 +144,8 @@ def extract(on: str) -> tuple[Tensor, Tensor]:
     job = tiny.job(on=on)
     model = Model(tiny.config(), tiny.INPUTS)
     clips = open_set(on, role="train")
-    context = TrainingContext(model, clips, job, Position(epoch=1), torch.device("cpu"))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    context = TrainingContext(model, clips, job, Position(epoch=1), torch.device("cpu"), optimizer)
     features = context.extract(lambda batch: batch.waveforms[:, :50])
     assert model.training
     return features, context.extract(lambda batch: batch.index)

@@ -184,7 +184,50 @@ def test_a_frozen_part_does_not_move(tmp_path: Path) -> None:
     other = run(tmp_path / "more", method="tiny.two_stages", settings=two_stages.Config(first=1, second=5))
     assert torch.equal(state["model"]["body.0.weight"], other["model"]["body.0.weight"])
     assert not torch.equal(state["model"]["head.0.weight"], other["model"]["head.0.weight"])
-    assert two_stages.Model(two_stages.Config(), Inputs()).stages() == (Stage("coarse", 2), Stage("fine", 3, lr=0.01))
+    assert two_stages.Model(two_stages.Config(), Inputs()).stages(9) == (Stage("coarse", 2), Stage("fine", 3, lr=0.01))
+
+
+def test_a_stage_is_prepared_once_and_what_it_found_is_no_part_of_the_weights(tmp_path: Path) -> None:
+    made: list[two_stages.Model] = []
+
+    class Kept(two_stages.Model):
+        def __init__(self, config: two_stages.Config, inputs: Inputs) -> None:
+            super().__init__(config, inputs)
+            made.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(two_stages, "Model", Kept)
+        train(tiny.job(method="tiny.two_stages", settings=two_stages.Config(), val=""), tmp_path, device="cpu")
+    assert made[0].prepared == ["coarse", "fine"]
+    saved = torch.load(tmp_path / "state.pt", weights_only=True)
+    assert saved["training"]["places"].shape == (64,)
+    assert not any("places" in name for name in made[0].state_dict())
+
+
+def test_a_method_with_nothing_to_learn_is_measured_and_written(tmp_path: Path) -> None:
+    from earsight.methods.slavc import Model
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Model, "stages", lambda self, epochs: ())
+        weights = load_weights(train(tiny.job(), tmp_path, device="cpu"))
+    assert weights.meta["training"]["steps"] == 0
+    assert weights.meta["metrics"]["tiny.tones:val"]["loc_acc"] >= 0
+    assert weights.meta["calibration"]["negatives"] == 32
+
+
+def test_the_last_and_the_best_epoch_can_both_be_kept(tmp_path: Path) -> None:
+    from earsight.train.log import LOG, read_log
+
+    both = load_weights(train(tiny.job(keep="both", lr=0.03), tmp_path / "both", device="cpu"))
+    best = load_weights(tmp_path / "both" / "best.safetensors")
+    aps = [row["val"]["ap"] for row in read_log(tmp_path / "both" / LOG) if "val" in row]
+    assert both.meta["metrics"]["tiny.tones:val"]["ap"] == pytest.approx(aps[-1])
+    assert best.meta["metrics"]["tiny.tones:val"]["ap"] == pytest.approx(max(aps))
+    last = load_weights(train(tiny.job(lr=0.03), tmp_path / "last", device="cpu"))
+    early = load_weights(train(tiny.job(keep="best", lr=0.03), tmp_path / "early", device="cpu"))
+    for one, other in ((both, last), (best, early)):
+        wanted = other.model.state_dict()
+        assert all(torch.equal(value, wanted[name]) for name, value in one.model.state_dict().items())
 
 
 def test_without_a_terminal_progress_is_one_line_an_epoch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

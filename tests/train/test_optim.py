@@ -10,14 +10,17 @@ import torch
 from torch import nn
 
 from earsight.config import Optim
-from earsight.train.optim import lr_at, make_optimizer
+from earsight.methods.base import Group
+from earsight.train.optim import forget, lr_at, make_optimizer, set_rate
 
 
-@pytest.mark.parametrize("kind", ["adam", "adamw"])
-def test_only_parameters_that_want_gradients_are_trained(kind: Literal["adam", "adamw"]) -> None:
+@pytest.mark.parametrize("kind", ["adam", "adamw", "sgd"])
+def test_a_group_without_settings_of_its_own_has_those_of_training(kind: Literal["adam", "adamw", "sgd"]) -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     model[0].requires_grad_(False)
-    optimizer = make_optimizer(model.parameters(), Optim(optimizer=kind, weight_decay=0.5), 0.1)
+    optimizer = make_optimizer(
+        [Group([p for p in model.parameters() if p.requires_grad])], Optim(optimizer=kind, weight_decay=0.5), 0.1
+    )
     (group,) = optimizer.param_groups
     assert [id(p) for p in group["params"]] == [id(p) for p in model[1].parameters()]
     assert (group["lr"], group["weight_decay"]) == (0.1, 0.5)
@@ -27,12 +30,34 @@ def test_adamw_shrinks_weights_directly_and_adam_through_the_gradient() -> None:
     moved = {}
     for kind in ("adam", "adamw"):
         weight = nn.Parameter(torch.full((1,), 2.0))
-        optimizer = make_optimizer([weight], Optim(optimizer=kind, weight_decay=0.5), 0.1)
+        optimizer = make_optimizer([Group([weight])], Optim(optimizer=kind, weight_decay=0.5), 0.1)
         weight.grad = torch.zeros(1)
         optimizer.step()
         moved[kind] = float(weight.detach())
     assert moved["adamw"] == pytest.approx(2.0 * (1 - 0.1 * 0.5))
     assert moved["adam"] == pytest.approx(2.0 - 0.1)  # the decay is the whole gradient, which Adam scales to 1
+
+
+def test_a_group_keeps_its_own_rate_and_decay_in_proportion() -> None:
+    body, head = nn.Linear(2, 2), nn.Linear(2, 2)
+    groups = [Group(list(body.parameters())), Group(list(head.parameters()), lr=0.5, weight_decay=0.0)]
+    optimizer = make_optimizer(groups, Optim(weight_decay=0.25), 0.1)
+    assert [(g["lr"], g["weight_decay"]) for g in optimizer.param_groups] == [(0.1, 0.25), (0.5, 0.0)]
+    set_rate(optimizer, 0.05)
+    assert [g["lr"] for g in optimizer.param_groups] == pytest.approx([0.05, 0.25])
+
+
+def test_a_parameter_that_is_forgotten_moves_as_at_the_first_step() -> None:
+    one, two = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))
+    optimizer = make_optimizer([Group([one, two])], Optim(), 0.1)
+    for gradient in (1.0, -0.5):
+        one.grad, two.grad = torch.full((1,), gradient), torch.full((1,), gradient)
+        if gradient < 0:
+            before = one.item(), two.item()
+            forget(optimizer, [two])
+        optimizer.step()
+    assert two.item() - before[1] == pytest.approx(0.1)  # a first step has the length of the rate, against the gradient
+    assert one.item() - before[0] != pytest.approx(0.1)
 
 
 def test_warm_up_rises_in_a_line_and_the_cosine_falls_to_zero() -> None:

@@ -92,7 +92,9 @@ def test_a_run_resumes_in_its_second_stage(tmp_path: Path) -> None:
     job = tiny.job(method="tiny.two_stages", settings=two_stages.Config(), keep="best", val_every=2)
     wanted = run_alone(job, tmp_path / "straight")
     out = tmp_path / "run"
-    for states in (9, 3, 6):  # of the four in each of five epochs: killed between the stages, and twice in the second
+    # Of the four in each of five epochs, and one that keeps what the second stage prepared: killed before that one, and
+    # twice in the second stage.
+    for states in (9, 3, 7):
         process = processes.start(killing.resume_until_write, job, out, "state.pt", states, "before")
         assert processes.finish([process]) == [-signal.SIGKILL]
     position = torch.load(out / "state.pt", weights_only=True)["position"]

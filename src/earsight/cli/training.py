@@ -9,9 +9,9 @@ from typing import Annotated
 import tyro
 
 from earsight.cli.words import Device, Switch, word
-from earsight.config import Inputs, Optim
+from earsight.config import Inputs, Optim, Supervision
 
-_INPUTS, _OPTIM = Inputs(), Optim()
+_INPUTS, _OPTIM, _SUPERVISION = Inputs(), Optim(), Supervision()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,3 +65,5 @@ class Train:
     """How clips become what the encoders see."""
     optim: Optim = _OPTIM
     """How training goes."""
+    supervision: Supervision = _SUPERVISION
+    """Ground truth in training."""

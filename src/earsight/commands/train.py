@@ -19,7 +19,7 @@ from earsight.train.job import Job
 
 NONE = "none"
 """`--val none`: no validation."""
-_SAME = ("on", "data", "val", "limit", "protocol", "false_alarm", "inputs", "optim")
+_SAME = ("on", "data", "val", "limit", "protocol", "false_alarm", "inputs", "optim", "supervision")
 """What the command line and a job call by the same name."""
 _SWITCHES = {"--help", "-h", "--resume", "--force"}
 

@@ -19,15 +19,13 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2.functional import resize
 
-from earsight.config import Inputs, need
+from earsight.config import Inputs, need_workers
 from earsight.data.clips import ClipSet, fit_waveform
 from earsight.data.sampler import batch_at, epoch_order, steps_per_epoch
 from earsight.data.truth import crop_boxes, truth_map
 from earsight.errors import MediaError
 from earsight.types import U8, Batch, Clip
 
-MOST_WORKERS = 256
-"""Each worker takes memory of its own; a slip of the finger must not take all there is."""
 LONGEST = 20
 """A picture is scaled by its shorter side before the training crop; a mere line would become gigabytes."""
 
@@ -80,64 +78,116 @@ def eval_picture(frame: U8, inputs: Inputs) -> Tensor:
     return resized(frame, inputs.image_size, inputs.image_size)
 
 
+class Beside(NamedTuple):
+    """For each clip of a list, the clips whose picture and whose sound are read beside it."""
+
+    pictures: list[int]
+    sounds: list[int]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What training asks of a clip, besides its picture and its sound.
+
+    Args:
+        seed: of the crops, which are a function of seed, epoch and clip.
+        epoch: counts from 0.
+        seconds: of sound around the frame, 0 for what the model hears.
+        annotated: bool (N,), whose ground truth may be used; None when none is wanted.
+        beside: other clips to read along; None for none.
+    """
+
+    seed: int
+    epoch: int
+    seconds: float = 0.0
+    annotated: tuple[bool, ...] | None = None
+    beside: Beside | None = None
+
+
+class _Item(NamedTuple):
+    at: int
+    frame: Tensor
+    wave: Tensor
+    truth: Tensor | None = None
+    near_frame: Tensor | None = None
+    near_wave: Tensor | None = None
+
+
 class _Items(Dataset[Any]):
     """Reads one clip a time, in a worker or in the main process."""
 
-    def __init__(self, clip_set: ClipSet, inputs: Inputs, *, augment: tuple[int, int] | None, truth: bool) -> None:
-        self.clip_set, self.inputs, self.augment, self.truth = clip_set, inputs, augment, truth
+    def __init__(self, clip_set: ClipSet, inputs: Inputs, wanted: Wanted | None = None) -> None:
+        self.clip_set, self.inputs, self.wanted = clip_set, inputs, wanted
 
-    def __getitem__(self, index: int) -> tuple[int, Tensor, Tensor, Tensor | None] | Failure:
-        i = int(index)
-        epoch = self.augment[1] if self.augment else 0
+    def __getitem__(self, index: int) -> _Item | Failure:
+        i, wanted = int(index), self.wanted
         try:
-            clip = self.clip_set.read(i, self.inputs.rate, self.inputs.seconds, epoch)
-            frame, truth = self._picture(clip, i)
+            frame, wave, truth = self._read(i)
+            if wanted is None or wanted.beside is None:
+                return _Item(i, frame, wave, truth)
+            seen, heard = wanted.beside.pictures[i], wanted.beside.sounds[i]
+            near_frame, near_wave, _ = self._read(seen)
+            if heard != seen:
+                near_wave = self._read(heard)[1]
+            return _Item(i, frame, wave, truth, near_frame, near_wave)
         except MediaError as error:
             return Failure(self.clip_set.rows[i].id, str(error))
-        wave = torch.from_numpy(fit_waveform(clip.waveform, clip.rate, clip.time, self.inputs.samples).copy())
-        return i, frame, wave, truth
 
-    def _picture(self, clip: Clip, i: int) -> tuple[Tensor, Tensor | None]:
+    def _read(self, i: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        inputs, wanted = self.inputs, self.wanted
+        seconds = max(wanted.seconds if wanted is not None else 0.0, inputs.seconds)
+        clip = self.clip_set.read(i, inputs.rate, seconds, wanted.epoch if wanted is not None else 0)
+        frame, truth = (eval_picture(clip.frame, inputs), None) if wanted is None else self._seen(clip, i, wanted)
+        samples = round(inputs.rate * seconds)
+        return frame, torch.from_numpy(fit_waveform(clip.waveform, clip.rate, clip.time, samples).copy()), truth
+
+    def _seen(self, clip: Clip, i: int, wanted: Wanted) -> tuple[Tensor, Tensor | None]:
+        """A training picture, cropped and perhaps mirrored, and its ground truth through the same."""
         row, size = self.clip_set.rows[i], self.inputs.image_size
-        if self.augment is None:
-            boxes = row.boxes
-            frame = eval_picture(clip.frame, self.inputs)
-        else:
-            _, h, w = clip.frame.shape
-            if max(h, w) > LONGEST * min(h, w):
-                raise MediaError(
-                    clip.id,
-                    f"Expected a picture at most {LONGEST} times as long as wide, but got {w} x {h}.",
-                    "Cut it, or leave it out of the training list.",
-                )
-            scale = self.inputs.resize / min(h, w)
-            h, w = max(round(h * scale), self.inputs.resize), max(round(w * scale), self.inputs.resize)
-            view = View.draw(h, w, size, self.inputs.flip, np.random.default_rng((*self.augment, 1, i)))
-            frame = view.apply(resized(clip.frame, h, w))
-            boxes = crop_boxes(row.boxes, view.left / w, view.top / h, size / w, size / h, view.flip)
-        truth = torch.from_numpy(truth_map(boxes, size, row.consensus)) if self.truth else None
-        return frame, truth
+        _, h, w = clip.frame.shape
+        if max(h, w) > LONGEST * min(h, w):
+            raise MediaError(
+                clip.id,
+                f"Expected a picture at most {LONGEST} times as long as wide, but got {w} x {h}.",
+                "Cut it, or leave it out of the training list.",
+            )
+        scale = self.inputs.resize / min(h, w)
+        h, w = max(round(h * scale), self.inputs.resize), max(round(w * scale), self.inputs.resize)
+        random = np.random.default_rng((wanted.seed, wanted.epoch, 1, i))
+        view = View.draw(h, w, size, self.inputs.flip, random)
+        frame = view.apply(resized(clip.frame, h, w))
+        if wanted.annotated is None:
+            return frame, None
+        # What may not be seen is left empty, so that no method can learn from it by mistake.
+        boxes = row.boxes if wanted.annotated[i] else ()
+        boxes = crop_boxes(boxes, view.left / w, view.top / h, size / w, size / h, view.flip)
+        return frame, torch.from_numpy(truth_map(boxes, size, row.consensus))
 
 
 class _Collate:
-    def __init__(self, clip_set: ClipSet) -> None:
+    def __init__(self, clip_set: ClipSet, wanted: Wanted | None) -> None:
         self.rows = clip_set.rows
+        self.annotated = None if wanted is None else wanted.annotated
 
     def __call__(self, items: list[Any]) -> Loaded:
         failures = tuple(item for item in items if isinstance(item, Failure))
-        good = [item for item in items if not isinstance(item, Failure)]
+        good: list[_Item] = [item for item in items if isinstance(item, _Item)]
         if not good:
             return Loaded(None, failures)
-        index = [i for i, _, _, _ in good]
-        rows = [self.rows[i] for i in index]
-        truths = [t for _, _, _, t in good if t is not None]
+
+        def stacked(parts: list[Tensor | None]) -> Tensor | None:
+            there = [part for part in parts if part is not None]
+            return torch.stack(there) if there else None
+
         batch = Batch(
-            torch.stack([frame for _, frame, _, _ in good]),
-            torch.stack([wave for _, _, wave, _ in good]),
-            torch.tensor(index),
-            tuple(row.id for row in rows),
-            torch.stack(truths) if truths else None,
-            torch.tensor([bool(row.boxes) for row in rows]) if truths else None,
+            torch.stack([item.frame for item in good]),
+            torch.stack([item.wave for item in good]),
+            torch.tensor([item.at for item in good]),
+            tuple(self.rows[item.at].id for item in good),
+            stacked([item.truth for item in good]),
+            None if self.annotated is None else torch.tensor([self.annotated[item.at] for item in good]),
+            stacked([item.near_frame for item in good]),
+            stacked([item.near_wave for item in good]),
         )
         return Loaded(batch, failures)
 
@@ -152,12 +202,12 @@ def _workers() -> BaseContext:
 
 
 def _load(items: _Items, batches: Iterable[list[int]], workers: int) -> Iterator[Loaded]:
-    need(0 <= workers <= MOST_WORKERS, f"workers from 0 to {MOST_WORKERS}", workers, "As many as cores is plenty.")
+    need_workers(workers)
     loader: DataLoader[Any] = DataLoader(
         items,
         batch_sampler=list(batches),
         num_workers=workers,
-        collate_fn=_Collate(items.clip_set),
+        collate_fn=_Collate(items.clip_set, items.wanted),
         pin_memory=torch.cuda.is_available(),
         # torch's default would draw from the global generator, and an epoch that is read again after a resume must not.
         generator=torch.Generator().manual_seed(0),
@@ -169,21 +219,19 @@ def _load(items: _Items, batches: Iterable[list[int]], workers: int) -> Iterator
 def train_batches(
     clip_set: ClipSet,
     inputs: Inputs,
+    wanted: Wanted,
     *,
     batch_size: int,
-    seed: int,
-    epoch: int,
     first_step: int = 0,
     rank: int = 0,
     world: int = 1,
     workers: int = 0,
-    truth: bool = False,
 ) -> Iterator[Loaded]:
     """This process's parts of an epoch's batches from `first_step` on, augmented; `batch_size` counts all processes."""
-    order = epoch_order(len(clip_set), seed, epoch)
+    order = epoch_order(len(clip_set), wanted.seed, wanted.epoch)
     steps = range(first_step, steps_per_epoch(len(clip_set), batch_size))
     batches = [batch_at(order, step, batch_size, rank, world).tolist() for step in steps]
-    yield from _load(_Items(clip_set, inputs, augment=(seed, epoch), truth=truth), batches, workers)
+    yield from _load(_Items(clip_set, inputs, wanted), batches, workers)
 
 
 def eval_batches(
@@ -195,4 +243,4 @@ def eval_batches(
     the same, bit for bit, however many processes there are.
     """
     batches = [list(range(i, min(i + batch_size, len(clip_set)))) for i in range(0, len(clip_set), batch_size)]
-    yield from _load(_Items(clip_set, inputs, augment=None, truth=False), batches[rank::world], workers)
+    yield from _load(_Items(clip_set, inputs), batches[rank::world], workers)

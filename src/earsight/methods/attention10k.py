@@ -2,7 +2,8 @@
 
 Senocak et al., "Learning to Localize Sound Source in Visual Scenes", CVPR 2018 (longer: TPAMI 2020). The sound becomes
 a query, its cosines with the places become attention, and the attended picture is embedded beside the sound. The loss
-compares two distances: to the picture's own sound, and to one other. This is the form without annotated clips.
+compares two distances: to the picture's own sound, and to one other. With ground truth (--supervision.weight 1), the
+attention of annotated clips is pulled to where the source is.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pairwise_distance
+from torch.nn.functional import adaptive_avg_pool2d, pairwise_distance
 
 from earsight import distributed
-from earsight.config import Inputs, Optim, check_choices
+from earsight.config import Form, Inputs, Optim, check_choices
+from earsight.losses import partners
 from earsight.methods.base import Method, Preset
 from earsight.models.encoders import Encoders, make_encoders
 from earsight.models.similarity import paired
@@ -72,18 +74,19 @@ def distance_ratio(near: Tensor, far: Tensor) -> Tensor:
     return torch.sigmoid(near - far).square().mean()
 
 
-def others(index: Tensor, shift: int) -> Tensor:
-    """For each clip (B,) another one of the batch, `shift` places before it in the order of the training list.
+def attention_loss(attention: Tensor, truth: Tensor) -> Tensor:
+    """Cross-entropy -sum g ln(attention) of (n, h, w) with ground truth (n, S, S) that is meant over each place.
 
-    The order of the list and not of the batch, so that neither shuffling nor splitting a batch changes who meets whom.
+    NOTE: the ground truth is made to add up to 1, as attention does; whether the original's did is not known. A clip of
+    whose source the crop shows nothing adds 0. The mean runs over annotated clips, where the published code's runs over
+    all of the batch.
 
-    >>> others(torch.tensor([30, 10, 20]), 1)
-    tensor([2, 0, 1])
+    >>> round(float(attention_loss(attend(torch.tensor([[[1.0, 0.0]]])), torch.tensor([[[1.0, 0.0]]]))), 5)
+    0.31326
     """
-    order = index.argsort()
-    partner = torch.empty_like(order)
-    partner[order] = order.roll(shift)
-    return partner
+    goal = adaptive_avg_pool2d(truth, (attention.shape[1], attention.shape[2]))
+    goal = goal / goal.sum((1, 2), keepdim=True).clamp_min(1e-6)
+    return -(goal * attention.clamp_min(1e-12).log()).sum((1, 2)).mean()
 
 
 class Model(Method):
@@ -109,20 +112,31 @@ class Model(Method):
         picture, sound = distributed.gather(mine.picture, counts), distributed.gather(mine.sound, counts)
         # A clip that is alone meets itself: the distances are equal, and the gradient is 0.
         shift = int(torch.randint(1, max(len(picture), 2), ()))
-        partner = others(distributed.gather(batch.index, counts), shift)
+        partner = partners(distributed.gather(batch.index, counts), shift)
         near, far = pairwise_distance(picture, sound), pairwise_distance(picture, sound[partner])
         loss = distance_ratio(near, far) * (2 if self.config.entries == "sum" else 1)
         # Longer vectors alone make the loss smaller, so their norms are worth watching.
         norms = {"picture_norm": picture.norm(dim=1).mean(), "sound_norm": sound.norm(dim=1).mean()}
         logs = {"near": near.mean(), "far": far.mean(), **norms}
-        return Step(loss, {name: value.detach() for name, value in logs.items()})
+        return Step(loss, {name: value.detach() for name, value in logs.items()}, self.maps(mine))
 
     def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        found = self.answer(frames, waveforms)
+        return self.maps(self.answer(frames, waveforms))
+
+    def supervised_loss(self, maps: Maps, truth: Tensor, form: Form) -> Tensor:
+        return attention_loss(maps.native, truth) if form == "own" else super().supervised_loss(maps, truth, form)
+
+    def maps(self, found: Answer) -> Maps:
         # The attention is tied wherever the cosine is negative, and nearly flat elsewhere: its largest value is at most
         # e times its smallest. What gets thresholded is therefore the cosine, in the same order.
         confidence = -pairwise_distance(found.picture, found.sound)
-        return Maps(native=found.attention, dense=found.cosine, bounds=(-1.0, 1.0), confidence=confidence)
+        return Maps(
+            native=found.attention,
+            dense=found.cosine,
+            bounds=(-1.0, 1.0),
+            confidence=confidence,
+            native_bounds=(0.0, 1.0),
+        )
 
     def compiled(self) -> list[nn.Module]:
         return [self.image, self.audio]

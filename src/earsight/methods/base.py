@@ -7,16 +7,17 @@ A file in methods/ defines a frozen dataclass `Config`, a class `Model(Method)` 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
 from earsight import registry
-from earsight.config import Inputs, Optim, from_json
+from earsight.config import Form, Inputs, Optim, from_json
+from earsight.losses import supervised
 from earsight.models.frontend import FrontEnd
-from earsight.types import Batch, Maps, Step
+from earsight.types import Batch, Maps, Row, Step
 
 
 @dataclass(frozen=True)
@@ -24,14 +25,29 @@ class Stage:
     """A stretch of training with its own trainable parameters and optimizer. Most methods have one.
 
     Args:
-        name: shown in the log and kept in the checkpoint.
-        epochs: how long, or 0 for what the training settings say.
+        name: shown in the log.
+        epochs: how many times all clips are seen.
         lr: learning rate, or None for what the training settings say.
     """
 
-    name: str = "main"
-    epochs: int = 0
+    name: str
+    epochs: int
     lr: float | None = None
+
+
+class Group(NamedTuple):
+    """Parameters with a learning rate and a weight decay of their own; None for what the training settings say."""
+
+    parameters: list[nn.Parameter]
+    lr: float | None = None
+    weight_decay: float | None = None
+
+
+class Near(NamedTuple):
+    """For each clip of the training list, int64 (N,): whose picture and whose sound a batch brings along with it."""
+
+    pictures: Tensor
+    sounds: Tensor
 
 
 @dataclass(frozen=True)
@@ -45,9 +61,15 @@ class Preset:
 
 
 class Context(Protocol):
-    """What the trainer lends a method between epochs."""
+    """What the trainer lends a method before a stage and between epochs."""
 
     epoch: int
+    """The epoch of the stage that is over; -1 before its first."""
+    rows: Sequence[Row]
+    """What is known of the training clips; a batch's `index` counts these."""
+
+    def forget(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Let the optimizer treat these parameters as new, because their values were drawn again."""
 
     def extract(self, fn: Callable[[Batch], Tensor]) -> Tensor:
         """Run `fn` over the whole training set without augmentation, in order, gathered over processes.
@@ -67,8 +89,18 @@ class Method(nn.Module):
     needs_truth = False
     """Whether training batches must carry ground-truth maps."""
 
+    @property
+    def remark(self) -> str:
+        """What every result must say of the model beside its name, such as where labels came from."""
+        return ""
+
     rests = False
     """Whether a training step may leave some trainable parameters without a gradient."""
+
+    @property
+    def training_seconds(self) -> float:
+        """Seconds of sound around the frame that training batches carry; `localize` always hears `inputs.seconds`."""
+        return self.inputs.seconds
 
     @abstractmethod
     def forward(self, batch: Batch) -> Step:
@@ -85,14 +117,40 @@ class Method(nn.Module):
     def after_step(self) -> None:
         """Called after each optimizer step, for averages and clamps."""
 
-    def stages(self) -> tuple[Stage, ...]:
-        return (Stage(),)
+    def stages(self, epochs: int) -> tuple[Stage, ...]:
+        """How training is divided, when the settings ask for `epochs`. A method with nothing to learn has no stage."""
+        return (Stage("main", epochs),)
 
     def start_stage(self, stage: Stage) -> None:
-        """Called before a stage's optimizer is made: freeze, replace or copy modules here."""
+        """Called before a stage's optimizer is made: freeze, replace or copy modules here.
+
+        A resumed run calls this for every stage up to its own, so it must not depend on data.
+        """
+
+    def prepare(self, stage: Stage, context: Context) -> None:
+        """Called once after `start_stage`, for what a stage first has to find out about the training set."""
 
     def between_epochs(self, context: Context) -> None:
         """Called after each epoch but a stage's last, for clustering and relabelling."""
+
+    def groups(self) -> list[Group]:
+        """What the optimizer trains."""
+        return [Group([p for p in self.parameters() if p.requires_grad])]
+
+    def near(self, epoch: int) -> Near | None:
+        """Clips that each batch of the epoch brings along with its own, or None. The same answer for the same epoch."""
+        return None
+
+    def training_state(self) -> dict[str, Tensor]:
+        """What training must remember over a resume and weights files need not hold, such as labels of clips."""
+        return {}
+
+    def load_training_state(self, state: dict[str, Tensor]) -> None:
+        """Take back what `training_state` gave."""
+
+    def supervised_loss(self, maps: Maps, truth: Tensor, form: Form) -> Tensor:
+        """The loss of maps (n, h, w) with gradient against ground truth (n, S, S); "own" is the method's choice."""
+        return supervised(maps, truth, "squared" if form == "own" else form)
 
 
 def build(name: str, config: Any, inputs: Inputs) -> Method:

@@ -53,7 +53,8 @@ class Model(Method):
         # NOTE: the published code leaves each GPU's negatives on it; here they are those of the whole batch.
         counts = distributed.sizes(len(batch))
         image, audio = self.features(batch.frames, batch.waveforms, counts)
-        return self.step(distributed.gather(image, counts), distributed.gather(audio, counts))
+        step = self.step(distributed.gather(image, counts), distributed.gather(audio, counts))
+        return step if batch.truth is None else replace(step, maps=self.maps(image, audio))
 
     def features(self, frames: Tensor, waveforms: Tensor, counts: list[int]) -> tuple[Tensor, Tensor]:
         """Projected features: pictures (B, dim, h, w) and sounds (B, dim); `counts` are all processes' clips."""
@@ -65,7 +66,10 @@ class Model(Method):
         return both_ways(pool(all_pairs(image, audio), "max") / self.config.temperature)
 
     def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        cosine = paired(*self.features(frames, waveforms, [len(frames)]))
+        return self.maps(*self.features(frames, waveforms, [len(frames)]))
+
+    def maps(self, image: Tensor, audio: Tensor) -> Maps:
+        cosine = paired(image, audio)
         # NOTE: the published map is this one over the temperature, which changes no threshold within the bounds.
         return Maps(native=cosine, dense=cosine, bounds=(-1.0, 1.0))
 

@@ -114,8 +114,9 @@ class Model(Method):
 
     def forward(self, batch: Batch) -> Step:
         counts = distributed.sizes(len(batch))
-        image = distributed.gather(self.image(self.front.image(batch.frames)), counts)
-        audio = distributed.gather(self.audio(self.front.sound(batch.waveforms)), counts)
+        image, audio = self.image(self.front.image(batch.frames)), self.audio(self.front.sound(batch.waveforms))
+        maps = self.maps(image, audio) if batch.truth is not None else None
+        image, audio = distributed.gather(image, counts), distributed.gather(audio, counts)
         c = self.config
         cosines = all_pairs(image, audio).flatten(2)
         own = cosines.diagonal().T
@@ -128,10 +129,13 @@ class Model(Method):
         logs = {"source": pairs.diagonal().mean().detach()}
         if behind is not None:
             logs["background"] = behind.mean().detach()
-        return Step(loss, logs)
+        return Step(loss, logs, maps)
 
     def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        cosine = paired(self.image(self.front.image(frames)), self.audio(self.front.sound(waveforms)))
+        return self.maps(self.image(self.front.image(frames)), self.audio(self.front.sound(waveforms)))
+
+    def maps(self, image: Tensor, audio: Tensor) -> Maps:
+        cosine = paired(image, audio)
         # Both encoders end in a ReLU, so no cosine is negative.
         return Maps(native=cosine, dense=cosine, bounds=(0.0, 1.0))
 

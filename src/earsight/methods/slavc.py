@@ -122,13 +122,18 @@ class Model(Method):
     def forward(self, batch: Batch) -> Step:
         image, audio = self.front.image(batch.frames), self.front.sound(batch.waveforms)
         counts = distributed.sizes(len(batch))
-        online = self.features(image, audio, "online", counts)
-        target = self.features(image, audio, "target", counts) if self.config.targets else online
+        seen, heard = self.encode(image, audio, "online")
+        online = self.project(seen, heard, "online", counts)
+        # Ground truth pulls at the map as it will be used, without dropout; the copies, which have no gradient, follow.
+        maps = self.maps(self.online.project(seen, heard)) if batch.truth is not None else None
+        target = online
+        if self.config.targets:
+            target = self.project(*self.encode(image, audio, "target"), "target", counts)
         # The sums run over the clips of all processes, as if there were one.
         online, target = online.gathered(counts), target.gathered(counts)
         hear = match(self.pair_scores(target, online), self.config.audio_term)  # online sounds, target pictures
         see = match(self.pair_scores(online, target), "audios")  # online pictures, target sounds
-        return Step(hear + see, {"loss_audio": hear.detach(), "loss_image": see.detach()})
+        return Step(hear + see, {"loss_audio": hear.detach(), "loss_image": see.detach()}, maps)
 
     def pair_scores(self, pictures: Features, sounds: Features) -> Tensor:
         """Scores (N, M) of every picture with every sound, taken from two branches."""
@@ -138,11 +143,14 @@ class Model(Method):
         avc = all_pairs(pictures.image_avc, sounds.audio_avc) / self.config.temperature
         return pool(log_joint(loc, avc), self.config.pooling)
 
-    def features(self, image: Tensor, audio: Tensor, branch: str, counts: list[int]) -> Features:
-        """Projected features; dropout acts on the encoders' outputs, in training only."""
+    def encode(self, image: Tensor, audio: Tensor, branch: str) -> tuple[Tensor, Tensor]:
+        """The outputs of a branch's encoders; the slow ones have no gradient."""
         encoders = self.target if branch == "target" else self.online
         with torch.set_grad_enabled(torch.is_grad_enabled() and branch == "online"):
-            v, a = encoders.image(image), encoders.audio(audio)
+            return encoders.image(image), encoders.audio(audio)
+
+    def project(self, v: Tensor, a: Tensor, branch: str, counts: list[int]) -> Features:
+        """Projected features; dropout acts on the encoders' outputs, in training only."""
         if self.training:
             v = distributed.dropout(v, self.config.visual_dropout, counts)
             a = distributed.dropout(a, self.config.audio_dropout, counts)
@@ -155,7 +163,10 @@ class Model(Method):
     def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
         branch = "target" if self.config.targets and self.config.infer_with == "target" else "online"
         image, audio = self.front.image(frames), self.front.sound(waveforms)
-        f = self.features(image, audio, branch, [len(frames)])
+        return self.maps(self.project(*self.encode(image, audio, branch), branch, [len(frames)]))
+
+    def maps(self, f: Features) -> Maps:
+        """The mean cosine of each picture's places with its own sound."""
         maps = []
         if self.config.infer != "avc":
             maps.append(paired(f.image_loc, f.audio_loc))

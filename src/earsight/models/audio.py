@@ -1,4 +1,7 @@
-"""Sound encoders: log spectrogram (B, 1, F, T) -> (B, channels), the largest value over time and frequency."""
+"""Sound encoders: log spectrogram (B, 1, F, T) -> (B, channels), the largest value over time and frequency.
+
+Without pooling they give all places of the spectrogram, (B, channels, f, t).
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,9 @@ class ResNetAudio(nn.Module):
 
     channels = 512
 
-    def __init__(self, layer4_stride: int = 2) -> None:
+    def __init__(self, layer4_stride: int = 2, pooled: bool = True) -> None:
         super().__init__()
+        self.pooled = pooled
         net = torchvision.models.resnet18(weights=None)
         self.conv1 = nn.Conv2d(1, 64, 7, 2, 3, bias=False)
         self.bn1, self.relu, self.maxpool = net.bn1, net.relu, net.maxpool
@@ -35,14 +39,15 @@ class ResNetAudio(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return loudest(x)
+        return loudest(x) if self.pooled else x
 
 
 class SmallAudio(nn.Module):
     """Five strided convolutions, for demonstrations on a CPU."""
 
-    def __init__(self, width: int = 24) -> None:
+    def __init__(self, width: int = 24, pooled: bool = True) -> None:
         super().__init__()
+        self.pooled = pooled
         self.channels = 4 * width
         self.layers = nn.Sequential(
             conv_block(1, width // 2, 2, 5),
@@ -53,4 +58,5 @@ class SmallAudio(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        return loudest(self.layers(x))
+        x = self.layers(x)
+        return loudest(x) if self.pooled else x

@@ -60,15 +60,18 @@ def no_start_weights() -> Iterator[None]:
         _start.reset(token)
 
 
-def make_encoders(settings: Encoders) -> tuple[nn.Module, nn.Module, int]:
-    """Picture encoder, sound encoder, and their number of output channels."""
+def make_encoders(settings: Encoders, *, pooled: bool = True) -> tuple[nn.Module, nn.Module, int]:
+    """Picture encoder, sound encoder, and their number of output channels.
+
+    Without `pooled`, the sound encoder gives its places (B, C, f, t) and not the largest value of each channel.
+    """
     image: ResNetImage | SmallImage
     audio: ResNetAudio | SmallAudio
     if settings.kind == "small":
-        image, audio = SmallImage(settings.width), SmallAudio(settings.width)
+        image, audio = SmallImage(settings.width), SmallAudio(settings.width, pooled)
         init_like_published(image)
     else:
-        image, audio = ResNetImage(settings.layer4_stride), ResNetAudio(settings.layer4_stride)
+        image, audio = ResNetImage(settings.layer4_stride), ResNetAudio(settings.layer4_stride, pooled)
         load_image_weights(image, settings.weights if _start.get() else "random")
     init_like_published(audio)
     return image, audio, image.channels

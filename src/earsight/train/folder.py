@@ -16,8 +16,9 @@ from earsight.train.state import STATE
 
 RUN = "run.json"
 BEST = "best.pt"
+BEST_WEIGHTS = "best.safetensors"
 FAILURES = "failures.jsonl"
-_WRITTEN = (RUN, WEIGHTS, BEST, STATE, FAILURES, LOG)
+_WRITTEN = (RUN, WEIGHTS, BEST_WEIGHTS, BEST, STATE, FAILURES, LOG)
 """What a run writes, in the order in which starting over removes it: without its settings it is no longer a run."""
 
 

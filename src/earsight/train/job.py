@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from earsight.config import Inputs, Optim, from_json, need, to_json
+from earsight.config import Inputs, Optim, Supervision, from_json, need, to_json
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Job:
         data: folder of the data, for sets that need one.
         limit: use at most this many clips of each set; 0 for all.
         protocol: the evaluation protocol for validation and calibration.
+        supervision: ground truth in training, off by default.
         false_alarm: share of validation negatives that the calibrated verdict may call visible.
     """
 
@@ -36,6 +37,7 @@ class Job:
     limit: int = 0
     protocol: str = "exact"
     false_alarm: float = 0.1
+    supervision: Supervision = field(default_factory=Supervision)
 
     def __post_init__(self) -> None:
         need(self.limit >= 0, "limit of at least 0", self.limit)

@@ -14,9 +14,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from earsight import distributed
 from earsight.checkpoint import WEIGHTS
-from earsight.config import need
+from earsight.config import Supervision, need
 from earsight.data.clips import open_set
-from earsight.data.loading import train_batches
+from earsight.data.loading import Beside, Wanted, train_batches
 from earsight.data.sampler import steps_per_epoch
 from earsight.device import pick_device
 from earsight.evaluate import Evaluation
@@ -26,8 +26,9 @@ from earsight.train.job import Job
 from earsight.train.log import Bar, RunLog
 from earsight.train.look import Seen, look, usable
 from earsight.train.measure import TrainingContext, finish, validate
-from earsight.train.optim import lr_at, make_optimizer
+from earsight.train.optim import lr_at, make_optimizer, set_rate
 from earsight.train.state import STATE, Position, load_state, random_state, restore_random, save_state
+from earsight.train.supervision import Supervised, annotated
 from earsight.types import Batch, Step
 
 LOG_EVERY = 10
@@ -77,13 +78,13 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
     # The method. Every process draws the same numbers, so all start from the same weights.
     torch.manual_seed(job.optim.seed)
     model = build(job.method, job.config, job.inputs)
-    stages = model.stages()
-    lengths = [stage.epochs or job.optim.epochs for stage in stages]
+    stages = model.stages(job.optim.epochs)
+    truth = annotated(clips, job.supervision) if job.supervision.weight or model.needs_truth else None
     position, saved = Position(), None
     if resume and (out / STATE).exists():
         position, saved = load_state(out / STATE)
     log = RunLog(out, position.log_bytes, first_step=position.total_steps, main=main)
-    bar = Bar(sum(lengths) * per_epoch, position.total_steps, job.optim.batch_size, main)
+    bar = Bar(sum(stage.epochs for stage in stages) * per_epoch, position.total_steps, job.optim.batch_size, main)
     bar.line(
         f"training {job.method} on {clips.name}: {len(clips)} clips, {per_epoch} batches of "
         f"{job.optim.batch_size} an epoch, on {where}"
@@ -108,36 +109,40 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
                 for module in model.compiled():
                     module.compile()
             lr = stage.lr if stage.lr is not None else job.optim.lr
-            optimizer = make_optimizer(model.parameters(), job.optim, lr)
+            optimizer = make_optimizer(model.groups(), job.optim, lr)
             if saved is not None:
                 model.load_state_dict(saved["model"])
+                model.load_training_state(saved["training"])
                 optimizer.load_state_dict(saved["optimizer"])
                 restore_random(saved["rng"])
                 saved = None
-            step_of = wrap(model)
+            else:
+                model.prepare(stage, TrainingContext(model, clips, job, position, where, optimizer))
+                if model.training_state():  # what took a pass over all clips is not found out twice
+                    save()
+            step_of = wrap(model, job.supervision)
 
-            while position.epoch < lengths[index]:
+            while position.epoch < stage.epochs:
                 epoch = position.epoch
-                bar.describe(f"epoch {epoch + 1}/{lengths[index]}" + (f" {stage.name}" if len(stages) > 1 else ""))
+                bar.describe(f"epoch {epoch + 1}/{stage.epochs}" + (f" {stage.name}" if len(stages) > 1 else ""))
                 unread: list[Seen] = []
                 model.train()
+                near = model.near(epoch)
+                beside = None if near is None else Beside(near.pictures.tolist(), near.sounds.tolist())
                 for loaded in train_batches(
                     clips,
                     job.inputs,
+                    Wanted(job.optim.seed, epoch, model.training_seconds, truth, beside),
                     batch_size=job.optim.batch_size,
-                    seed=job.optim.seed,
-                    epoch=epoch,
                     first_step=position.step,
                     rank=distributed.rank(),
                     world=distributed.world(),
                     workers=job.optim.workers,
-                    truth=model.needs_truth,
                 ):
                     # One step: forward, backward, update, averages.
                     batch = usable(loaded).to(where)
-                    rate = lr_at(epoch * per_epoch + position.step, lengths[index] * per_epoch, job.optim, lr)
-                    for group in optimizer.param_groups:
-                        group["lr"] = rate
+                    rate = lr_at(epoch * per_epoch + position.step, stage.epochs * per_epoch, job.optim, lr)
+                    set_rate(optimizer, rate)
                     with autocast(job, where):
                         step = step_of(batch)
                     optimizer.zero_grad(set_to_none=True)
@@ -163,12 +168,12 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
 
                 # The epoch is done: measure, let the method work on the whole set, save.
                 position.epoch, position.step = epoch + 1, 0
-                last = position.epoch == lengths[index]
+                last = position.epoch == stage.epochs
                 every = job.optim.val_every
                 if val is not None and (last or (every and position.epoch % every == 0)):
                     measured = validate(model, val, job, position, log, bar, out, where)
                 if not last:
-                    model.between_epochs(TrainingContext(model, clips, job, position, where))
+                    model.between_epochs(TrainingContext(model, clips, job, position, where, optimizer))
                 save()
             if index + 1 < len(stages):
                 position.stage, position.epoch, position.best = index + 1, 0, Position.best
@@ -180,12 +185,13 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
     return out / WEIGHTS
 
 
-def wrap(model: Method) -> Callable[[Batch], Step]:
+def wrap(model: Method, supervision: Supervision) -> Callable[[Batch], Step]:
     """The method's training step, with gradients averaged over processes when there are several."""
+    step = Supervised(model, supervision)
     if distributed.world() == 1:
-        return model
+        return step
     # Buffers are equal everywhere because batch norms see the whole batch.
-    return DistributedDataParallel(model, broadcast_buffers=False, find_unused_parameters=model.rests)
+    return DistributedDataParallel(step, broadcast_buffers=False, find_unused_parameters=model.rests)
 
 
 def autocast(job: Job, where: torch.device) -> contextlib.AbstractContextManager[Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from earsight import distributed, protocols
 from earsight.calibration import calibrate, universal_level
@@ -20,12 +20,14 @@ from earsight.errors import DataError
 from earsight.evaluate import Evaluation, evaluate_all
 from earsight.files import write_atomically, write_text
 from earsight.methods.base import Method
+from earsight.metrics.base import TITLES
 from earsight.models.weights import read_pickle
-from earsight.train.folder import BEST, FAILURES
+from earsight.train.folder import BEST, BEST_WEIGHTS, FAILURES
 from earsight.train.job import Job
 from earsight.train.log import Bar, RunLog
+from earsight.train.optim import forget
 from earsight.train.state import Position
-from earsight.types import Batch
+from earsight.types import Batch, Row
 
 
 def on_validation(model: Method, val: ClipSet, job: Job, where: torch.device) -> list[Evaluation]:
@@ -56,14 +58,14 @@ def validate(
         )
         if numbers.get("ap", 0.0) > position.best:
             position.best = numbers.get("ap", 0.0)
-            if job.optim.keep == "best":
+            if job.optim.keep != "last":
                 write_atomically(out / BEST, lambda beside: torch.save(model.state_dict(), beside))
         return results
 
     return distributed.by_first(work)
 
 
-SHOWN = {"ap": "AP", "max_f1": "max-F1", "loc_acc": "LocAcc"}
+SHOWN = {name: TITLES[name] for name in ("ap", "max_f1", "loc_acc")}
 
 
 def finite(result: Evaluation) -> dict[str, float]:
@@ -76,44 +78,69 @@ def finish(
 ) -> None:  # fmt: skip
     """Calibrate the verdict on the validation list and write the weights file. `last` saves measuring twice."""
 
+    def write(path: Path, results: list[Evaluation] | None) -> None:
+        meta = {**told(model, val, results, job, where, bar), "training": training}
+        save_weights(path, model, job.method, job.config, meta)
+        bar.line(f"weights: {path}")
+
     def work() -> None:
-        results = last
-        if job.optim.keep == "best" and (out / BEST).exists():
-            model.load_state_dict(cast(dict[str, Any], read_pickle(out / BEST)))
-            results = None
-        meta: dict[str, Any] = {"protocol": job.protocol, "calibration": None, "metrics": {}}
-        if val is not None:
-            result, universal = results or on_validation(model, val, job, where)
-            meta["metrics"] = {val.name: finite(result)}
-            if all(row.positive for row in val.rows):
-                bar.line(f"no calibration: {val.name} has no negatives, so no confidence can be called too low")
-            else:
-                meta["calibration"] = calibrate(result.records, job.false_alarm).__dict__ | {"set": val.name}
-                meta["universal_level"] = universal_level(universal.records)
-        meta["training"] = {
-            "job": job.to_json(),
-            "list_hash": clips.list_hash(),
-            "clips": len(clips),
-            "steps": position.total_steps,
-            "unreadable": len(position.failures),
-            "processes": distributed.world(),
-        }
         if position.failures:
             lines = "".join(json.dumps({"id": k, "reason": v}) + "\n" for k, v in sorted(position.failures.items()))
             write_text(out / FAILURES, lines)
             bar.line(f"{len(position.failures)} clips could not be read; see {out / FAILURES}")
-        save_weights(out / WEIGHTS, model, job.method, job.config, meta)
-        bar.line(f"weights: {out / WEIGHTS}")
+        # The run's own weights come last, because a run that has them is finished.
+        best = job.optim.keep != "last" and (out / BEST).exists()
+        ended = {key: value.clone() for key, value in model.state_dict().items()}
+        if best:
+            model.load_state_dict(cast(dict[str, Any], read_pickle(out / BEST)))
+            write(out / (WEIGHTS if job.optim.keep == "best" else BEST_WEIGHTS), None)
+        if not best or job.optim.keep == "both":
+            model.load_state_dict(ended)
+            write(out / WEIGHTS, last)
 
+    training = {
+        "job": job.to_json(),
+        "list_hash": clips.list_hash(),
+        "clips": len(clips),
+        "steps": position.total_steps,
+        "unreadable": len(position.failures),
+        "processes": distributed.world(),
+    }
     distributed.by_first(work)
+
+
+def told(
+    model: Method, val: ClipSet | None, results: list[Evaluation] | None, job: Job, where: torch.device, bar: Bar
+) -> dict[str, Any]:
+    """What the validation list says about the weights: numbers, and a verdict that a share of negatives passes."""
+    meta: dict[str, Any] = {"protocol": job.protocol, "calibration": None, "metrics": {}}
+    if val is None:
+        return meta
+    result, universal = results or on_validation(model, val, job, where)
+    meta["metrics"] = {val.name: finite(result)}
+    if all(row.positive for row in val.rows):
+        bar.line(f"no calibration: {val.name} has no negatives, so no confidence can be called too low")
+    else:
+        meta["calibration"] = calibrate(result.records, job.false_alarm).__dict__ | {"set": val.name}
+        meta["universal_level"] = universal_level(universal.records)
+    return meta
 
 
 class TrainingContext:
     """What a method gets between epochs."""
 
-    def __init__(self, model: Method, clips: ClipSet, job: Job, position: Position, where: torch.device) -> None:
+    def __init__(
+        self, model: Method, clips: ClipSet, job: Job, position: Position, where: torch.device,
+        optimizer: torch.optim.Optimizer,
+    ) -> None:  # fmt: skip
         self.epoch = position.epoch - 1
+        self.rows: Sequence[Row] = clips.rows
         self._model, self._clips, self._job, self._position, self._where = model, clips, job, position, where
+        self._optimizer = optimizer
+
+    def forget(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Let the optimizer treat these parameters as new."""
+        forget(self._optimizer, parameters)
 
     @torch.no_grad()
     def extract(self, fn: Callable[[Batch], Tensor]) -> Tensor:

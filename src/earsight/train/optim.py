@@ -4,18 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import nn
 
 from earsight.config import Optim
+from earsight.methods.base import Group
 
 
-def make_optimizer(parameters: Iterable[nn.Parameter], settings: Optim, lr: float) -> torch.optim.Optimizer:
-    """Adam or AdamW over the parameters that want gradients."""
+def make_optimizer(groups: Iterable[Group], settings: Optim, lr: float) -> torch.optim.Optimizer:
+    """Adam, AdamW or SGD over groups of parameters; "share" is each group's learning rate over `lr`."""
+    trained: list[dict[str, Any]] = [
+        {
+            "params": group.parameters,
+            "lr": lr if group.lr is None else group.lr,
+            "share": 1.0 if group.lr is None else group.lr / lr,
+            "weight_decay": settings.weight_decay if group.weight_decay is None else group.weight_decay,
+        }
+        for group in groups
+    ]
+    if settings.optimizer == "sgd":
+        return torch.optim.SGD(trained, momentum=0.9)
     kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-    trained = [p for p in parameters if p.requires_grad]
-    return kind(trained, lr=lr, weight_decay=settings.weight_decay, fused=all(p.is_cuda for p in trained))
+    return kind(trained, fused=all(p.is_cuda for group in trained for p in group["params"]))
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """The step's learning rate for every group, in proportion to the group's own."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group["share"]
+
+
+def forget(optimizer: torch.optim.Optimizer, parameters: Iterable[nn.Parameter]) -> None:
+    """Drop what the optimizer remembers of parameters whose values were drawn again."""
+    for parameter in parameters:
+        optimizer.state.pop(parameter, None)
 
 
 def lr_at(step: int, total: int, settings: Optim, lr: float) -> float:

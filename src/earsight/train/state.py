@@ -10,6 +10,7 @@ import torch
 
 from earsight.errors import CheckpointError
 from earsight.files import write_atomically
+from earsight.methods.base import Method
 from earsight.models.weights import read_pickle
 
 STATE = "state.pt"
@@ -32,12 +33,13 @@ class Position:
 
 
 def save_state(
-    path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, position: Position, rng: dict[str, Any]
+    path: Path, model: Method, optimizer: torch.optim.Optimizer, position: Position, rng: dict[str, Any]
 ) -> None:
     """Write everything atomically: a kill at any moment leaves the old state or the new one."""
     values = {
         "position": dict(position.__dict__),
         "model": model.state_dict(),
+        "training": model.training_state(),
         "optimizer": optimizer.state_dict(),
         "rng": rng,
     }
@@ -45,7 +47,7 @@ def save_state(
 
 
 def load_state(path: Path) -> tuple[Position, dict[str, Any]]:
-    """Position and the rest ("model", "optimizer", "rng"), on the CPU."""
+    """Position and the rest ("model", "training", "optimizer", "rng"), on the CPU."""
     try:
         values: Any = read_pickle(path)
         return Position(**values.pop("position")), values

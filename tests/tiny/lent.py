@@ -1,0 +1,37 @@
+"""What the trainer lends a method before a stage, made of one batch: for steps without a whole run around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from earsight.methods.base import Method
+from earsight.types import Batch, Row
+
+
+class Lent:
+    """The clips of a batch as the training list. They have classes, though not all methods look at them."""
+
+    def __init__(self, batch: Batch, classes: int = 3) -> None:
+        self.epoch = -1
+        self.rows = [Row(id, f"class{i % classes}") for i, id in enumerate(batch.ids)]
+        self._batch = batch
+
+    def forget(self, parameters: Iterable[nn.Parameter]) -> None:
+        """There is no optimizer yet."""
+
+    @torch.no_grad()
+    def extract(self, fn: Callable[[Batch], Tensor]) -> Tensor:
+        return fn(self._batch)
+
+
+def beside(model: Method, batch: Batch, clips: Batch) -> Batch:
+    """The batch together with the neighbours that the method asks for, from the training list `clips`."""
+    near = model.near(0)
+    if near is None:
+        return batch
+    pictures, sounds = near.pictures[batch.index], near.sounds[batch.index]
+    return replace(batch, near_frames=clips.frames[pictures], near_waveforms=clips.waveforms[sounds])
