@@ -21,15 +21,17 @@ from tiny import any_method, killing, processes
 
 METHODS = registry.names("method")
 TINY = [
-    *("--method.encoders.kind", "small", "--method.encoders.width", "4", "--inputs.image-size", "32"),
-    *("--inputs.resize", "32", "--inputs.rate", "4000", "--inputs.seconds", "0.5", "--inputs.window", "128"),
-    *("--inputs.hop", "64", "--optim.epochs", "1", "--optim.batch-size", "4", "--limit", "8", "--device", "cpu"),
+    *("--inputs.image-size", "32", "--inputs.resize", "32", "--inputs.rate", "4000", "--inputs.seconds", "0.5"),
+    *("--inputs.window", "128", "--inputs.hop", "64"),
+    *("--optim.epochs", "1", "--optim.batch-size", "4", "--limit", "8", "--device", "cpu"),
 ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_a_killed_run_ends_with_the_bits_of_one_left_alone(name: str, tmp_path: Path) -> None:
+    if not any_method.stages(name):
+        pytest.skip("nothing to learn")
     job = tiny.job(method=name, settings=any_method.settings(name), limit=24, val="")
     assert processes.finish([processes.start(killing.resume, job, tmp_path / "straight")]) == [0]
     for states in (1, 2, 2):  # saved every other of three steps: killed in the first epoch and in later ones
@@ -46,7 +48,7 @@ def test_a_killed_run_ends_with_the_bits_of_one_left_alone(name: str, tmp_path: 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_trains_is_measured_and_localizes_from_the_command_line(name: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    assert main(["train", name, "--on", "toybox", "--out", str(run), *TINY]) == 0
+    assert main(["train", name, "--on", "toybox", "--out", str(run), *any_method.flags(name), *TINY]) == 0
     assert isinstance(load_weights(run).model, registry.load("method", name).Model)
     assert main(["eval", str(run), "--on", "toybox", "--limit", "8", "--audio", "real", "--device", "cpu"]) == 0
     write_png(tmp_path / "picture.png", np.full((3, 40, 60), 90, np.uint8))

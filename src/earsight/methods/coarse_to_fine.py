@@ -1,0 +1,304 @@
+"""CoarsetoFine: picture and sound first agree on pairs and categories, then category by category on places.
+
+Qian et al., "Multiple Sound Sources Localization from Coarse to Fine", ECCV 2020, in the simpler form that its authors
+recommend (folder `new` of their code). Stage one learns which pairs belong together and which categories are seen and
+heard. Stage two takes each category's share of the picture and of the sound and pulls the two together. Categories come
+from outside: what they are (`labels`) belongs to every result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, linear, normalize
+
+from earsight import distributed
+from earsight.category_labels import from_classes, from_files, targets
+from earsight.clustering import kmeans
+from earsight.config import Inputs, Optim, check_choices, need
+from earsight.errors import TrainingError
+from earsight.methods.base import Context, Method, Preset, Stage
+from earsight.models.audio import loudest
+from earsight.models.encoders import Encoders, make_encoders
+from earsight.types import Batch, Maps, Step
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of CoarsetoFine. The defaults are the published losses with categories that need no supervision."""
+
+    encoders: Encoders = field(default_factory=lambda: Encoders(layer4_stride=1))
+    labels: Literal["clusters", "classes", "file"] = "clusters"
+    """Where categories come from: k-means on the training clips, their classes, or a tagger's file."""
+    categories: int = 7
+    """How many there are; what `labels` finds is checked against it."""
+    clustered: Literal["sounds", "pictures"] = "sounds"
+    """What k-means looks at: spectra of the sounds, or the picture encoder's features before training."""
+    class_groups: str = ""
+    """File (csv class,category) that sorts classes into categories; without it each class is one."""
+    sound_labels: str = ""
+    """A tagger's file for sounds: csv id,CATEGORY,... or .npz; empty takes `picture_labels` for both."""
+    picture_labels: str = ""
+    """A tagger's file for pictures; empty takes `sound_labels` for both."""
+    fine_lr: float | None = None
+    """Learning rate of stage two; none keeps that of stage one."""
+    pooling: Literal["mean", "max"] = "mean"
+    """How the pair classifier pools places: their mean (published code) or their maximum (paper)."""
+    dim: int = 128
+    """Size of the vectors that stage two compares."""
+    active: float = 0.3
+    """Probability above which a category counts as seen or heard."""
+    margin: float = 1.4
+    """Distance beyond which different categories, or different clips, are left alone."""
+    double_sigmoid: bool = False
+    """Weigh the map's categories as the published code does, whose second sigmoid makes them all active and alike."""
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        need(self.categories >= 1, "categories of at least 1", self.categories)
+        need(self.labels == "classes" or not self.class_groups, "class_groups with labels 'classes' only", self.labels)
+        files = self.sound_labels or self.picture_labels
+        need(self.labels == "file" or not files, "sound_labels and picture_labels with labels 'file' only", self.labels)
+        need(self.fine_lr is None or self.fine_lr > 0, "a positive fine_lr", self.fine_lr)
+        need(self.dim >= 1, "dim of at least 1", self.dim)
+        need(0 <= self.active < 1, "active of at least 0 and below 1", self.active)
+        need(0 < self.margin <= 2, "a margin above 0 and at most 2, the largest distance", self.margin)
+
+
+class Fine(NamedTuple):
+    """Stage two's two terms, and how many (clip, category) are both seen and heard."""
+
+    near: Tensor
+    apart: Tensor
+    pairs: Tensor
+
+
+def pair_loss(logits: Tensor) -> Tensor:
+    """Own pairs against all others, half and half: (N, N, 2), class 1 is "belong together", own pairs at n = m.
+
+    >>> round(float(pair_loss(torch.zeros(2, 2, 2))), 5)
+    0.69315
+    """
+    log = logits.log_softmax(2)
+    own, other = log[..., 1].diagonal(), log[..., 0]
+    # A clip that is alone has no other pairs, and their half is 0.
+    apart = (other.sum() - other.diagonal().sum()) / max(len(own) * (len(own) - 1), 1)
+    return -0.5 * (own.mean() + apart)
+
+
+def shares(features: Tensor, heads: Tensor) -> Tensor:
+    """Mean of the places of (B, C, h, w), weighted by how much each speaks for category k: -> (B, K, C).
+
+    The weights are class activations relu(heads (K, C) at each place), without gradient. NOTE: where no place speaks
+    for a category all weigh the same; 0/0 would be the alternative.
+
+    >>> shares(torch.tensor([[[[3.0, 1.0]]]]), torch.tensor([[1.0], [-1.0]])).flatten().tolist()
+    [2.5, 2.0]
+    """
+    flat = features.flatten(2)
+    weight = torch.einsum("bcl,kc->bkl", flat.detach(), heads.detach()).relu()
+    weight = weight + (weight.sum(2, keepdim=True) == 0)
+    return torch.einsum("bkl,bcl->bkc", weight / weight.sum(2, keepdim=True), flat)
+
+
+def fine_loss(sounds: Tensor, pictures: Tensor, heard: Tensor, seen: Tensor, margin: float) -> Fine:
+    """Unit vectors (N, K, D) of each clip's categories; only those heard and seen (N, K) count.
+
+    The same clip's same category is pulled together, all else is pushed apart up to `margin`. Only active rows are
+    compared: with 309 categories, a batch of 128 has 39,552 of them, and 1.6e9 pairs.
+    """
+    a, v = heard.flatten().nonzero()[:, 0], seen.flatten().nonzero()[:, 0]
+    squares = 2 - 2 * sounds.flatten(0, 1)[a] @ pictures.flatten(0, 1)[v].T
+    same = a[:, None] == v[None, :]
+    # The root has no gradient at 0, and rounding goes below it; a masked infinity would still be NaN.
+    beyond = (margin - squares.clamp(min=1e-8).sqrt()).relu().square()
+    pairs = same.sum()
+    return Fine((squares * same).sum() / pairs.clamp(min=1), (beyond * ~same).sum() / (~same).sum().clamp(min=1), pairs)
+
+
+def combined(cosines: Tensor, probability: Tensor, active: float) -> tuple[Tensor, Tensor]:
+    """Maps (B, h, w), native and dense, from each category's cosines (B, K, h, w) and its probability (B, K).
+
+    Categories above `active`, and the likeliest in any case, are averaged by their probability. Native is the paper's:
+    relu first, divided by its maximum afterwards. Dense is the same undivided; NOTE: where it is 0 because no active
+    category is there, the averaged cosine itself, which is negative, takes its place, so that no plateau remains.
+    """
+    best = torch.zeros_like(probability, dtype=torch.bool).scatter_(1, probability.argmax(1, keepdim=True), True)
+    weight = probability.clamp(min=1e-30) * ((probability > active) | best)  # the likeliest may be 0 to the last digit
+    weight = weight / weight.sum(1, keepdim=True)
+    there = torch.einsum("bk,bkhw->bhw", weight, cosines.relu())
+    dense = torch.where(there > 0, there, torch.einsum("bk,bkhw->bhw", weight, cosines))
+    top = there.amax((1, 2), keepdim=True)
+    return there / torch.where(top > 0, top, 1.0), dense
+
+
+class Model(Method):
+    sound_labels: Tensor
+    picture_labels: Tensor
+
+    @property
+    def remark(self) -> str:
+        return f"{self.config.categories} categories from {self.config.labels}"
+
+    def __init__(self, config: Config, inputs: Inputs) -> None:
+        super().__init__(inputs)
+        self.config = config
+        self.image, self.audio, channels = make_encoders(config.encoders, pooled=False)
+        self.pair_in, self.pair_out = nn.Linear(2 * channels, 128), nn.Linear(128, 2)
+        self.sees = nn.Linear(channels, config.categories, bias=False)
+        self.hears = nn.Linear(channels, config.categories, bias=False)
+        self.project_picture = _projection(channels, config.dim)
+        self.project_sound = _projection(channels, config.dim)
+        # Labels are as many as the training clips, and no part of weights.
+        self.register_buffer("sound_labels", torch.zeros(0, dtype=torch.int64), persistent=False)
+        self.register_buffer("picture_labels", torch.zeros(0, dtype=torch.int64), persistent=False)
+        self.start_stage(self.stages(1)[0])
+
+    def stages(self, epochs: int) -> tuple[Stage, ...]:
+        """Half of the epochs each, and one at least: a single epoch becomes one of each stage."""
+        coarse = max(epochs // 2, 1)
+        return Stage("coarse", coarse), Stage("fine", max(epochs - coarse, 1), self.config.fine_lr)
+
+    def start_stage(self, stage: Stage) -> None:
+        self.fine = stage.name == "fine"
+        # Untouched before stage two, the projections are new when it begins.
+        self.project_picture.requires_grad_(self.fine)
+        self.project_sound.requires_grad_(self.fine)
+
+    def prepare(self, stage: Stage, context: Context) -> None:
+        """Find every training clip's categories, once: stage two goes on with those of stage one."""
+        if self.fine and len(self.sound_labels):
+            return
+        c = self.config
+        if c.labels == "file":
+            sounds, pictures = from_files(context.rows, c.categories, c.sound_labels, c.picture_labels)
+        elif c.labels == "classes":
+            sounds = pictures = from_classes(context.rows, c.categories, c.class_groups)
+        else:
+            sounds = pictures = kmeans(context.extract(self.describe), c.categories)[0]
+        self.load_training_state({"sounds": sounds, "pictures": pictures})
+
+    def describe(self, batch: Batch) -> Tensor:
+        """What k-means looks at (B, C): mean and spread of the spectrum over time, or what the encoder sees."""
+        if self.config.clustered == "pictures":
+            seen: Tensor = self.image(self.front.image(batch.frames))
+            return seen.float().mean((2, 3))
+        spectra = self.front.sound(batch.waveforms)[:, 0]
+        return torch.cat((spectra.mean(2), spectra.std(2, correction=0)), 1)
+
+    def training_state(self) -> dict[str, Tensor]:
+        return {"sounds": self.sound_labels, "pictures": self.picture_labels} if len(self.sound_labels) else {}
+
+    def load_training_state(self, state: dict[str, Tensor]) -> None:
+        if state:
+            where = self.sees.weight.device
+            self.sound_labels, self.picture_labels = state["sounds"].to(where), state["pictures"].to(where)
+
+    def encode(self, frames: Tensor, waveforms: Tensor) -> tuple[Tensor, Tensor]:
+        """Places of the picture (B, C, h, w) and of the spectrogram (B, C, f, t)."""
+        return self.image(self.front.image(frames)).float(), self.audio(self.front.sound(waveforms)).float()
+
+    def pooled(self, places: Tensor) -> Tensor:
+        return places.mean((2, 3)) if self.config.pooling == "mean" else loudest(places)
+
+    def pair_logits(self, pictures: Tensor, sounds: Tensor) -> Tensor:
+        """Of every picture (N, C) with every sound (M, C): (N, M, 2). The first layer meets each of them once."""
+        weight, bias = self.pair_in.weight, self.pair_in.bias
+        of_pictures = linear(pictures, weight[:, : pictures.shape[1]], bias)
+        of_sounds = linear(sounds, weight[:, pictures.shape[1] :])
+        out: Tensor = self.pair_out((of_pictures[:, None] + of_sounds[None]).relu())
+        return out
+
+    def forward(self, batch: Batch) -> Step:
+        if not len(self.sound_labels):
+            raise TrainingError("Expected labels of the training clips, but got none. Call `prepare` before training.")
+        picture, sound = self.encode(batch.frames, batch.waveforms)
+        with torch.autocast(picture.device.type, enabled=False):  # the distances of stage two need float32
+            return self.step(batch, picture, sound)
+
+    def step(self, batch: Batch, picture: Tensor, sound: Tensor) -> Step:
+        """The loss of the whole batch, of which this process has encoded its part."""
+        c, counts = self.config, distributed.sizes(len(batch))
+        index = distributed.gather(batch.index, counts)
+        seen = distributed.gather(self.sees(picture.mean((2, 3))), counts)
+        heard = distributed.gather(self.hears(sound.mean((2, 3))), counts)
+        pooled = [distributed.gather(self.pooled(places), counts) for places in (picture, sound)]
+        terms = {
+            "loss_pairs": pair_loss(self.pair_logits(*pooled)),
+            "loss_sounds": binary_cross_entropy_with_logits(heard, targets(self.sound_labels, index, c.categories)),
+            "loss_pictures": binary_cross_entropy_with_logits(seen, targets(self.picture_labels, index, c.categories)),
+        }
+        active = {}
+        if self.fine:
+            sounds = distributed.gather(self.sound_vectors(sound), counts)
+            pictures = distributed.gather(_units(self.project_picture, shares(picture, self.sees.weight)), counts)
+            found = fine_loss(sounds, pictures, heard.sigmoid() > c.active, seen.sigmoid() > c.active, c.margin)
+            terms |= {"loss_near": found.near, "loss_apart": found.apart}
+            active = {"active": found.pairs.float()}  # without any, the two terms say nothing
+        loss = torch.stack(list(terms.values())).sum()
+        maps = None if batch.truth is None else self.maps(picture, sound)
+        return Step(loss, {name: value.detach() for name, value in {**terms, **active}.items()}, maps)
+
+    def sound_vectors(self, sound: Tensor) -> Tensor:
+        """Each category's share of the sound, (B, C, f, t) -> (B, K, dim), of length 1."""
+        return _units(self.project_sound, shares(sound, self.hears.weight))
+
+    def maps(self, picture: Tensor, sound: Tensor) -> Maps:
+        places = _units(self.project_picture, picture.permute(0, 2, 3, 1))
+        cosines = torch.einsum("bkd,bhwd->bkhw", self.sound_vectors(sound), places)
+        probability = self.hears(sound.mean((2, 3))).sigmoid()
+        if self.config.double_sigmoid:
+            probability = probability.sigmoid()
+        native, dense = combined(cosines, probability, self.config.active)
+        # The native map's maximum is 1 in every picture, so it is no confidence. Which pairs match is learned.
+        together = self.pair_out(self.pair_in(torch.cat((self.pooled(picture), self.pooled(sound)), 1)).relu())
+        return Maps(native, dense, (-1.0, 1.0), together.softmax(1)[:, 1], (0.0, 1.0))
+
+    def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
+        picture, sound = self.encode(frames, waveforms)
+        with torch.autocast(picture.device.type, enabled=False):
+            return self.maps(picture, sound)
+
+    def compiled(self) -> list[nn.Module]:
+        return [self.image, self.audio]
+
+
+def _projection(channels: int, dim: int) -> nn.Sequential:
+    wide = 2 * channels
+    return nn.Sequential(nn.Linear(channels, wide, bias=False), nn.ReLU(), nn.Linear(wide, dim, bias=False))
+
+
+def _units(projection: nn.Module, features: Tensor) -> Tensor:
+    """Projected features (..., C) of length 1.
+
+    As rows of one matrix: with more dimensions torch adds up in another order when weights are frozen.
+    """
+    return normalize(projection(features.reshape(-1, features.shape[-1])), dim=1).view(*features.shape[:-1], -1)
+
+
+def official() -> Preset:
+    """The authors' recommended code (shvdiwnkozbw/Multi-Source-Sound-Localization, folder `new`), 20 epochs a stage.
+
+    Its categories are seven of AudioSet's, from taggers that are not part of it: --method.sound-labels FILE.
+
+    NOTE: it hears 64 mel bands; here they are the spectrogram of all methods, with its windows of 40 ms every 20 ms. It
+    squeezes pictures to 256x256; here the shorter side becomes 256 and the rest is cropped.
+    """
+    config = Config(labels="file", fine_lr=1e-4, double_sigmoid=True)
+    optim = Optim(epochs=40, batch_size=16, optimizer="sgd", lr=1e-3, weight_decay=5e-4)
+    return Preset(config, Inputs(image_size=256, resize=256, seconds=5.0, window=882, hop=441), optim, "official")
+
+
+def paper() -> Preset:
+    """The paper's pair classifier, which pools maxima, and its one sigmoid; all else as in the recommended code.
+
+    NOTE: the paper's own networks, detected boxes and attention on sounds are those of older code that cannot run.
+    """
+    published = official()
+    return replace(published, config=replace(published.config, pooling="max", double_sigmoid=False), protocol="paper")
+
+
+PRESETS = {"official": official, "paper": paper}

@@ -1,0 +1,300 @@
+"""DSOL: finding sources and naming objects take turns, each with what the other has learned.
+
+Hu et al., "Discriminative Sounding Objects Localization via Self-supervised Audiovisual Matching", NeurIPS 2020. Stage
+one alternates: a pass learns whether picture and sound belong together by their best place; what is seen at those
+places is clustered; and some passes learn to tell the clusters apart, by eye and by ear. Stage two (`mixtures`) learns
+from scenes of four clips which of the clusters is heard where. SLAVC does not say which stage it had.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, normalize
+
+from earsight import clustering, distributed
+from earsight import sounding_objects as pieces
+from earsight.config import Inputs, Optim, check_choices, need
+from earsight.losses import partners
+from earsight.methods.base import Context, Group, Method, Preset, Stage
+from earsight.models.ema import frozen_copy
+from earsight.models.encoders import Encoders, make_encoders
+from earsight.models.similarity import paired
+from earsight.types import Batch, Maps, Step
+
+MIXED = "mixtures"
+LEAST = {"dim": 1, "clusters": 2, "passes": 0, "first_clustering": 1, "mixtures": 0, "match_after": 0,
+         "match_weight": 0, "head_decay": 0}  # fmt: skip
+
+
+def _encoders() -> Encoders:
+    return Encoders(layer4_stride=1)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of DSOL. The defaults are stage one of the published music variant with the classes of VGG-Sound."""
+
+    encoders: Encoders = field(default_factory=_encoders)
+    """Which networks see and hear."""
+    variant: Literal["music", "audioset"] = "music"
+    """Published form: cosines and a scale, or ("audioset") plain products with a scale and a bias, and stage two with
+    sigmoids instead of products with the map."""
+    dim: int = 128
+    """Size of the projected features that are compared."""
+    scale: float = 5.0
+    """What the learned factor of the cosines starts from; the AudioSet variant draws it."""
+    clusters: int = 309
+    """Clusters of what is seen, one for each class; with fewer clips, each is a cluster of its own."""
+    object_level: float = 0.05
+    """Places with a map above this belong to the object that is clustered."""
+    passes: int = 3
+    """Classification passes after each clustering; 0 never clusters."""
+    first_clustering: int = 1
+    """Localization passes before the first clustering; the published code has two."""
+    head_lr: float = 1e-3
+    """Learning rate of the classifiers, which start anew after each clustering."""
+    head_decay: float = 1e-4
+    """Weight decay of the classifiers."""
+    mixtures: int = 0
+    """Epochs of stage two, on scenes of four clips; 0 for stage one alone."""
+    match_weight: float = 0.5
+    """Stage two: times this the localization loss is added to the loss of the clusters."""
+    match_after: int = 0
+    """Stage two: epochs without the localization loss."""
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        for name, least in LEAST.items():
+            need(getattr(self, name) >= least, f"{name} of at least {least}", getattr(self, name))
+        for name in ("scale", "head_lr"):
+            need(getattr(self, name) > 0, f"a positive {name}", getattr(self, name))
+        need(0 <= self.object_level < 1, "object_level from 0 to less than 1", self.object_level)
+        need(self.passes > 0 or not self.mixtures, "passes of at least 1 before mixtures", self.passes,
+             "Their teacher is a classifier; set --method.mixtures 0, or let it learn.")  # fmt: skip
+
+
+class Model(Method):
+    labels: Tensor
+    dictionary: Tensor
+    rests = True  # localization passes leave the classifiers alone, classification passes the projections
+
+    def __init__(self, config: Config, inputs: Inputs) -> None:
+        super().__init__(inputs)
+        self.config = config
+        self.image, self.audio, channels = make_encoders(config.encoders)
+        dim = config.dim
+        self.image_project = nn.Sequential(nn.Conv2d(channels, dim, 1), nn.ReLU(), nn.Conv2d(dim, dim, 1))
+        self.audio_project = nn.Sequential(nn.Linear(channels, dim), nn.ReLU(), nn.Linear(dim, dim))
+        music = config.variant == "music"
+        self.scale = nn.Parameter(torch.tensor(config.scale) if music else 2 * torch.rand(()) - 1)
+        self.bias = None if music else nn.Parameter(2 * torch.rand(()) - 1)
+        self.heads = pieces.Heads(channels, config.clusters)
+        self.register_buffer("dictionary", torch.zeros(config.clusters, channels))
+        # What training remembers and a weights file need not hold.
+        self.register_buffer("labels", torch.zeros(0, dtype=torch.int64), persistent=False)
+        self.passed = 0  # epochs of the stage that are over
+        self.clustered: dict[str, Tensor] = {}  # what to log of the last clustering
+        if config.mixtures:
+            # NOTE: the published code draws both. A negative slope would take every object for what it is not.
+            self.slope, self.offset = nn.Parameter(torch.ones(())), nn.Parameter(torch.zeros(()))
+            self.teacher = frozen_copy(nn.Sequential(self.audio, self.heads.audio))
+        self.start_stage(self.stages(config.first_clustering)[0])
+
+    def logits(self, places: Tensor, sounds: Tensor) -> Tensor:
+        """Logits (B, h, w) of the maps for projected places (B, dim, h, w) and sounds (B, dim)."""
+        if self.bias is None:
+            return self.scale * paired(places, sounds)
+        with torch.autocast(places.device.type, enabled=False):
+            return self.scale * torch.einsum("bchw,bc->bhw", places.float(), sounds.float()) + self.bias
+
+    def maps(self, features: Tensor, heard: Tensor) -> Maps:
+        """Maps of pictures' features (B, C, h, w) and sounds (B, C), each with its own."""
+        places, sounds = self.image_project(features), self.audio_project(heard)
+        logits = self.logits(places, sounds)
+        found = torch.sigmoid(logits)
+        # The best place's map is the probability that was trained: that picture and sound belong together.
+        best = found.amax((1, 2))
+        if self.bias is None:
+            return Maps(found, paired(places, sounds), (-1.0, 1.0), best, (0.0, 1.0))
+        return Maps(found, logits, None, best, (0.0, 1.0))
+
+    def encode(self, frames: Tensor, waveforms: Tensor) -> tuple[Tensor, Tensor]:
+        """Features of pictures (B, C, h, w) and sounds (B, C)."""
+        return self.image(self.front.image(frames)), self.audio(self.front.sound(waveforms))
+
+    def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
+        return self.maps(*self.encode(frames, waveforms))
+
+    def scores(self, features: Tensor, found: Tensor) -> Tensor:
+        """Score of each cluster at each place (B, K, h, w), for features (B, C, h, w) and maps (B, h, w)."""
+        with torch.autocast(features.device.type, enabled=False):
+            like = torch.einsum("bchw,kc->bkhw", features.float(), self.dictionary)
+            scores = self.slope * like + self.offset
+        return scores * found[:, None] if self.bias is None else torch.sigmoid(scores)
+
+    def stages(self, epochs: int) -> tuple[Stage, ...]:
+        """Stage one counts `epochs` localization passes. It ends with one, or, before stage two, with classifiers."""
+        c = self.config
+        last = epochs if c.mixtures else epochs - 1
+        need(not c.mixtures or last >= c.first_clustering, f"at least {c.first_clustering} epochs before mixtures",
+             epochs, "Train longer, or lower --method.first-clustering.")  # fmt: skip
+        clusterings = max(last - c.first_clustering + 1, 0)
+        first = Stage("alternating", epochs + c.passes * clusterings)
+        return (first, Stage(MIXED, c.mixtures)) if c.mixtures else (first,)
+
+    def start_stage(self, stage: Stage) -> None:
+        self.mixed = stage.name == MIXED
+        self.heads.requires_grad_(not self.mixed)
+        if self.config.mixtures:
+            self.slope.requires_grad_(self.mixed)
+            self.offset.requires_grad_(self.mixed)
+
+    def prepare(self, stage: Stage, context: Context) -> None:
+        self.passed = 0
+        if self.mixed:
+            self.teacher.load_state_dict(nn.Sequential(self.audio, self.heads.audio).state_dict())
+
+    def groups(self) -> list[Group]:
+        named = [(name, p) for name, p in self.named_parameters() if p.requires_grad]
+        heads = [p for name, p in named if name.startswith("heads.")]
+        main = Group([p for name, p in named if not name.startswith("heads.")])
+        return [main, Group(heads, self.config.head_lr, self.config.head_decay)] if heads else [main]
+
+    def train(self, mode: bool = True) -> Self:
+        super().train(mode)
+        if self.config.mixtures:
+            self.teacher.eval()
+        return self
+
+    def forward(self, batch: Batch) -> Step:
+        if self.mixed:
+            return self.mix(batch)
+        return self.classify(batch) if self.classifies(self.passed) else self.match(batch)
+
+    def classifies(self, passed: int) -> bool:
+        """Whether the pass after `passed` others of stage one is a classification pass: they follow a clustering."""
+        since = passed - self.config.first_clustering
+        return since >= 0 and since % (self.config.passes + 1) < self.config.passes
+
+    def match(self, batch: Batch) -> Step:
+        """A localization pass: each sound with its own picture and with another clip's."""
+        counts = distributed.sizes(len(batch))
+        features, heard = self.encode(batch.frames, batch.waveforms)
+        places = distributed.gather(self.image_project(features), counts)
+        sounds = distributed.gather(self.audio_project(heard), counts)
+        shift = int(torch.randint(1, max(len(sounds), 2), ()))
+        partner = partners(distributed.gather(batch.index, counts), shift)
+        own, other = self.logits(places, sounds), self.logits(places[partner], sounds)
+        best, rest = (torch.sigmoid(x.detach().amax((1, 2))).mean() for x in (own, other))
+        logs = {"own": best, "other": rest, "scale": self.scale.detach()}
+        return Step(pieces.match_loss(own, other), logs, None if batch.truth is None else self.maps(features, heard))
+
+    def classify(self, batch: Batch) -> Step:
+        """A classification pass: eye and ear each name the cluster of what is seen."""
+        counts = distributed.sizes(len(batch))
+        features, heard = self.encode(batch.frames, batch.waveforms)
+        seen = distributed.gather(self.heads.image(features.mean((2, 3))), counts).float()
+        named = distributed.gather(self.heads.audio(heard), counts).float()
+        wanted = self.labels[distributed.gather(batch.index, counts)]
+        there = wanted >= 0  # clips that could not be read when all were clustered have no label
+        number = there.sum().clamp(min=1)
+        by_eye, by_ear = (cross_entropy(x, wanted, ignore_index=-1, reduction="sum") / number for x in (seen, named))
+        right = ((seen.argmax(1) == wanted) & there).sum() / number
+        logs = {"by_eye": by_eye.detach(), "by_ear": by_ear.detach(), "right_by_eye": right, **self.clustered}
+        return Step(by_eye + by_ear, logs, None if batch.truth is None else self.maps(features, heard))
+
+    def mix(self, batch: Batch) -> Step:
+        """A step of stage two: one scene for each clip; all processes draw the same ones and each makes its own."""
+        counts = distributed.sizes(len(batch))
+        index = distributed.gather(batch.index, counts)
+        scenes = pieces.draw(index, self.labels[index] if len(self.labels) else index)
+        mine = slice(sum(counts[: distributed.rank()]), sum(counts[: distributed.rank() + 1]))
+        frames = pieces.tile(distributed.gather(batch.frames, counts), scenes.pictures[mine])
+        waves = pieces.overlay(distributed.gather(batch.waveforms, counts), scenes.sounds[mine])
+        features, spectrograms = self.image(self.front.image(frames)), self.front.sound(waves)
+        heard = self.audio(spectrograms)
+        places, sounds = self.image_project(features), self.audio_project(heard)
+        found = torch.sigmoid(self.logits(places, sounds))
+        guess = distributed.gather(self.scores(features, found).mean((2, 3)), counts)
+        with torch.no_grad():
+            taught = distributed.gather(self.teacher(spectrograms).float(), counts)
+        places, sounds = distributed.gather(places, counts), distributed.gather(sounds, counts)
+        both = self.logits(places, sounds), self.logits(places[scenes.silent], sounds)
+        named = (pieces.naming_loss if self.bias is None else pieces.tagging_loss)(guess, taught)
+        matched = (pieces.silent_loss if self.bias is None else pieces.match_loss)(*both)
+        logs = {"loss_names": named.detach(), "loss_match": matched.detach(), "scale": self.scale.detach()}
+        maps = None if batch.truth is None else self.localize(batch.frames, batch.waveforms)
+        loss = named if self.passed < self.config.match_after else named + self.config.match_weight * matched
+        return Step(loss, logs, maps)
+
+    def between_epochs(self, context: Context) -> None:
+        self.passed += 1
+        if not self.mixed and self.classifies(self.passed) and not self.classifies(self.passed - 1):
+            self.cluster(context)
+
+    def cluster(self, context: Context) -> None:
+        """Label every clip by what is seen where its sound comes from, and begin to learn these labels."""
+        objects = context.extract(self.objects)
+        readable = ~objects.isnan().any(1)
+        k = min(self.config.clusters, int(readable.sum()))
+        found, _ = clustering.kmeans(normalize(objects), k, seed=int(torch.randint(2**31, ())))
+        # The first process's labels, because a tie that rounding decides must not part the processes.
+        labels = distributed.from_all(found.cpu())[0].to(found.device)
+        self.clustered = pieces.about(labels.cpu(), self.labels.cpu(), context.rows)
+        self.labels = labels
+        self.dictionary.copy_(clustering.means(objects[readable], labels[readable], torch.zeros_like(self.dictionary)))
+        self.heads.draw()
+        context.forget(self.heads.parameters())
+
+    def objects(self, batch: Batch) -> Tensor:
+        """What is seen where each clip's sound comes from, (B, C)."""
+        features, heard = self.encode(batch.frames, batch.waveforms)
+        return pieces.object_of(features, self.maps(features, heard).native, self.config.object_level)
+
+    def training_state(self) -> dict[str, Tensor]:
+        told = {f"told.{name}": value for name, value in self.clustered.items()}
+        return {"labels": self.labels, "passed": torch.tensor(self.passed), **told}
+
+    def load_training_state(self, state: dict[str, Tensor]) -> None:
+        self.labels, self.passed = state["labels"].to(self.dictionary.device), int(state["passed"])
+        self.clustered = {name[5:]: value for name, value in state.items() if name.startswith("told.")}
+
+    def compiled(self) -> list[nn.Module]:
+        return [self.image, self.audio]
+
+
+def _published(config: Config, batch_size: int) -> Preset:
+    inputs = Inputs(resize=256, rate=16000, seconds=1.0, window=160, hop=80)
+    return Preset(config, inputs, Optim(epochs=15, batch_size=batch_size, weight_decay=1e-4), "official")
+
+
+def official() -> Preset:
+    """Stage one of the published code (DTaoo/Discriminative-Sounding-Objects-Localization) for music.
+
+    NOTE: its pictures also change in brightness and colour, and its spectrograms have 64 mel bands in decibels.
+    """
+    return _published(Config(clusters=11, first_clustering=2), 32)
+
+
+def two_stages() -> Preset:
+    """Both stages of the published code for music, stage two on scenes of four clips.
+
+    NOTE: its scenes are made once, of clips whose classes are known; here of each batch, by cluster.
+    """
+    return _published(Config(clusters=11, first_clustering=2, mixtures=5), 32)
+
+
+def audioset() -> Preset:
+    """Stage one of the published code for AudioSet, with the settings of its stage two.
+
+    NOTE: its pictures are not normalised by ImageNet's mean and deviation, and its 2000 epochs are there to be stopped.
+    """
+    config = Config(variant="audioset", clusters=13, first_clustering=12, match_weight=1.0, match_after=50)
+    return _published(config, 256)
+
+
+PRESETS = {"official": official, "two_stages": two_stages, "audioset": audioset}
