@@ -224,3 +224,29 @@ def test_the_centre_prior_knows_nothing_about_visibility() -> None:
     result = center_prior(Halves(), get("exact"))
     assert result.audio == "none"
     assert result.metrics["auroc"] == 0.5
+
+
+class Cut(Listener):
+    """As the listener, but its paper draws what a ReLU leaves of the map."""
+
+    def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
+        dense = super().localize(frames, waveforms).dense
+        return Maps((dense - 300).relu(), dense, (0.0, 255.0), native_bounds=(0.0, 10.0))
+
+
+def test_kept_maps_hold_both_maps_with_their_bounds() -> None:
+    for model, bounds in ((Cut(), (0.0, 10.0)), (Listener(), (0.0, 255.0))):
+        maps = evaluate(model, Halves(), SMALL, batch_size=7, keep_maps=True).maps
+        assert maps is not None
+        assert maps.native.shape == maps.dense.shape == (30, 16, 16)
+        assert (maps.bounds, maps.native_bounds) == ((0.0, 255.0), bounds)
+        assert (maps.native is maps.dense) == (not isinstance(model, Cut))
+
+
+def test_a_plateau_is_measured_where_the_native_map_is_asked_for() -> None:
+    native, dense = evaluate_all(Cut(), Halves(), [replace(SMALL, map="native"), SMALL])
+    assert dense.metrics["loc_acc"] == 1
+    assert set(dense.records.predicted[:15].tolist()) == {128}
+    assert set(native.records.predicted.tolist()) == {256}  # all is 0, so the whole picture is not below the median
+    assert native.to_json()["protocol"]["map"] == "native"
+    assert dense.to_json()["protocol"] | {"map": "native", "hash": ""} == native.to_json()["protocol"] | {"hash": ""}

@@ -85,3 +85,20 @@ def test_tiles_tell_what_was_heard_and_answered() -> None:
 def test_an_evaluation_without_maps_cannot_be_drawn() -> None:
     with pytest.raises(ValueError, match="made without keep_maps=True"):
         groups(evaluation(["positive"], [5]), None, Method.__new__(Method))  # type: ignore[arg-type]
+
+
+def test_tiles_show_the_map_that_was_thresholded() -> None:
+    toys = open_set("toybox:extended", limit=2)
+    dense = torch.rand(2, 7, 7, generator=torch.Generator().manual_seed(0))
+    maps = Maps(1 - dense, dense, (0.0, 1.0), native_bounds=(0.0, 1.0))
+    model = Method.__new__(Method)
+    torch.nn.Module.__init__(model)
+    model.inputs = Inputs(rate=8000, seconds=1.0)
+    drawn = []
+    for how in ("exact:map=native", "exact"):
+        done = Evaluation.of(score(maps, list(toys.rows), [get(how)])[0], toys, get(how), maps=maps)
+        drawn.append(groups(done, toys, model)["A few of each kind"][0])
+    native, plain = drawn
+    assert native.mask is not None
+    assert plain.mask is not None
+    assert (native.mask ^ plain.mask).mean() > 0.99  # one keeps the half that the other leaves

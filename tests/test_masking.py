@@ -159,3 +159,56 @@ def test_the_adaptive_policy_needs_a_truth_and_universal_a_level() -> None:
         predict(Maps(dense, dense), get("adaptive"))
     with pytest.raises(UsageError, match="Expected a level for the protocol universal, but got none"):
         predict(Maps(dense, dense), get("universal"))
+
+
+def plateau(count: int = 2, side: int = 10) -> Maps:
+    """Cosines, and what a ReLU leaves of them: exactly 60 of 100 cells are zero."""
+    order = torch.stack([torch.randperm(side**2, generator=torch.Generator().manual_seed(i)) for i in range(count)])
+    dense = ((order - 59.5) / 100).view(count, side, side)
+    return Maps(dense.relu(), dense, (-1.0, 1.0), torch.arange(count).float(), (0.0, 1.0))
+
+
+def test_a_native_map_with_sixty_percent_zeros_selects_everything_and_a_dense_one_half() -> None:
+    maps = plateau()
+    assert (maps.native == 0).flatten(1).sum(1).tolist() == [60, 60]
+    native, dense = (Protocol("t", size=10, map=which) for which in ("native", "dense"))  # type: ignore[arg-type]
+    assert predict(maps, native).mask.all()
+    assert predict(maps, dense).mask.flatten(1).sum(1).tolist() == [50, 50]
+    # Strictly above the median is what a plateau does least harm to: all that is not zero.
+    assert predict(maps, replace(native, strict=True)).mask.flatten(1).sum(1).tolist() == [40, 40]
+
+
+@pytest.mark.parametrize("confidence", ["max", "peak", "top_quarter_mean", "native"])
+@pytest.mark.parametrize("name", TOP_HALF)
+def test_a_native_protocol_sees_the_native_map_and_its_bounds_alone(name: str, confidence: str) -> None:
+    maps = replace(some_maps(), native=some_maps(side=9).dense.exp(), native_bounds=(0.0, 50.0))
+    protocol = replace(get(name), map="native", confidence=confidence)
+    only = Maps(maps.native, maps.native, (0.0, 50.0), maps.confidence)
+    found, wanted = predict(maps, protocol), predict(only, replace(protocol, map="dense"))
+    for part in ("score", "mask", "confidence"):
+        assert torch.equal(getattr(found, part), getattr(wanted, part))
+    assert not torch.equal(found.mask, predict(maps, get(name)).mask)
+
+
+def test_the_gpus_way_gives_the_same_native_mask() -> None:
+    maps, protocol = plateau(), Protocol("t", size=10, map="native")
+    flat = maps.native.flatten(1)
+    assert torch.equal(_mask(flat, protocol).view(2, 10, 10), predict(maps, protocol).mask)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.parametrize("which", ["dense", "native"])
+def test_cuda_thresholds_the_map_that_the_protocol_names(which: str) -> None:
+    maps, protocol = plateau(), Protocol("t", size=10, map=which)  # type: ignore[arg-type]
+    here, there = predict(maps, protocol), predict(maps.each(lambda x: x.cuda()), protocol)
+    assert torch.equal(there.mask.cpu(), here.mask)
+    torch.testing.assert_close(there.confidence.cpu(), here.confidence)
+
+
+def test_nan_is_refused_in_the_map_that_is_looked_at() -> None:
+    bad = torch.full((1, 7, 7), torch.nan)
+    maps = Maps(bad, torch.zeros(1, 7, 7))
+    predict(maps, get("exact"))
+    with pytest.raises(DataError, match="finite maps, but got NaN"):
+        predict(maps, get("exact:map=native"))

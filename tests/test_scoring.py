@@ -176,3 +176,29 @@ def test_fixed_sizes_keep_at_least_one_pixel_of_the_smallest_squares(side: int) 
     found = score(Maps(rising, rising), [row], [Protocol("tiny", size=side)], sizes=True)[0]
     kept = [max(round(side**2 * share), 1) for share in SIZES]
     assert found.by_size.tolist() == [[count / side**2 for count in kept]]
+
+
+def test_the_plateau_trap_selects_all_pixels_of_a_native_map() -> None:
+    dense = ((torch.randperm(100, generator=torch.Generator().manual_seed(0)) - 59.5) / 100).view(1, 10, 10)
+    maps = Maps(dense.relu(), dense, (-1.0, 1.0), native_bounds=(0.0, 1.0))
+    row = Row("a", boxes=((0.0, 0.0, 0.5, 1.0),))
+    native, plain = score(maps, [row], [Protocol("n", size=10, map="native"), Protocol("d", size=10)])
+    assert native.predicted.tolist() == [100]
+    assert native.ciou.tolist() == [0.5]  # the whole picture, whatever was heard
+    assert plain.predicted.tolist() == [50]
+
+
+@pytest.mark.parametrize("side", [14, 7, 224])
+def test_dense_and_native_protocols_in_one_call_are_those_of_two_calls(side: int) -> None:
+    rows = some_rows(12)
+    maps = replace(some_maps(12), native=some_maps(12, side, seed=5).dense.relu(), native_bounds=(0.0, 2.0))
+    native = [replace(one, map="native") for one in ALL]
+    mixed = [one for both in zip(ALL, native, strict=True) for one in both]
+    found = score(maps, rows, mixed, sizes=True)
+    alone = Maps(maps.native, maps.native, (0.0, 2.0), maps.confidence)
+    for protocol, got in zip(mixed, found, strict=True):
+        of = alone if protocol.map == "native" else maps
+        (wanted,) = score(of, rows, [replace(protocol, map="dense")], sizes=True)
+        for column in ("ciou", "confidence", "predicted", "area", "by_size"):
+            np.testing.assert_array_equal(getattr(got, column), getattr(wanted, column))
+    assert_same(found[1], slowly(alone, rows, ALL[0]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from earsight import distributed, registry
 from earsight.config import need
@@ -18,8 +18,9 @@ from earsight.data.clips import ClipSet, Some
 from earsight.data.controls import Audio, with_audio
 from earsight.errors import DataError
 from earsight.methods.base import Method
+from earsight.methods.center_prior import disc
 from earsight.metrics import loc_acc, max_f1
-from earsight.metrics.base import Records
+from earsight.metrics.base import Records, defined
 from earsight.protocols import Protocol
 from earsight.scoring import score
 from earsight.types import Maps
@@ -108,9 +109,9 @@ class Evaluation:
             "n": self.n,
             "rows": self.rows,
             "kinds": {str(kind): int(count) for kind, count in zip(kinds, counts, strict=True)},
-            "metrics": {name: _plain(value) for name, value in sorted(self.metrics.items())},
-            "floor": _plain(self.floor),
-            "ceiling": _plain(self.ceiling),
+            "metrics": {name: defined(value) for name, value in sorted(self.metrics.items())},
+            "floor": defined(self.floor),
+            "ceiling": defined(self.ceiling),
             "failures": [{"id": id, "reason": reason} for id, reason in self.failures],
             "warnings": list(self.warnings),
         }
@@ -166,7 +167,7 @@ def evaluate_all(
                 batch = batch.to(device)
                 maps = model.localize(batch.frames, batch.waveforms)
                 records = score(maps, rows, protocols, sizes)
-                seen.append(_Part(int(batch.index[0]), records, _on_cpu(maps) if keep_maps else None))
+                seen.append(_Part(int(batch.index[0]), records, maps.each(_kept) if keep_maps else None))
             if progress is not None:
                 progress(min(done * world, len(tried)), len(tried))
     if together:
@@ -223,9 +224,7 @@ def center_prior(clip_set: ClipSet, protocol: Protocol, unreadable: Failures = (
     """
     known = {id for id, _ in unreadable}
     used = [row for row in clip_set.rows if row.id not in known]
-    at = torch.arange(protocol.size) - protocol.size / 2
-    distance = torch.hypot(at.view(1, -1, 1), at.view(1, 1, -1))
-    one = 1 - distance / distance.max()
+    one = disc(protocol.size)
     parts: list[Records] = []
     for start in range(0, len(used), 256):
         rows = used[start : start + 256]
@@ -263,22 +262,20 @@ def _evaluating(model: Method) -> Iterator[None]:
             module.training = training
 
 
-def _on_cpu(maps: Maps) -> Maps:
-    confidence = None if maps.confidence is None else maps.confidence.float().cpu()
-    return Maps(maps.native.float().cpu(), maps.dense.float().cpu(), maps.bounds, confidence)
+def _kept(tensor: Tensor) -> Tensor:
+    return tensor.float().cpu()
 
 
 def _joined(parts: list[Maps]) -> Maps | None:
     if not parts:
         return None
     confidences = [part.confidence for part in parts if part.confidence is not None]
+    dense = torch.cat([part.dense for part in parts])
+    same = all(part.native is part.dense for part in parts)
     return Maps(
-        torch.cat([part.native for part in parts]),
-        torch.cat([part.dense for part in parts]),
+        dense if same else torch.cat([part.native for part in parts]),
+        dense,
         parts[0].bounds,
         torch.cat(confidences) if confidences else None,
+        parts[0].native_bounds,
     )
-
-
-def _plain(value: float) -> float | None:
-    return None if math.isnan(value) else value

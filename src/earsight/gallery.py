@@ -8,7 +8,7 @@ import torch
 from earsight.data.clips import ClipSet
 from earsight.evaluate import Evaluation
 from earsight.heatmap import stretch
-from earsight.masking import predict
+from earsight.masking import predict, scaled
 from earsight.methods.base import Method
 from earsight.plots import Tile
 from earsight.types import Maps
@@ -63,9 +63,8 @@ def groups(
     if evaluation.maps is None:
         raise ValueError("Expected an evaluation with its maps, but it was made without keep_maps=True.")
     at = {row.id: i for i, row in enumerate(clip_set.rows)}
-    bounds = evaluation.maps.bounds or (0.0, 1.0)
-    everything = (evaluation.maps.dense.numpy() - bounds[0]) / (bounds[1] - bounds[0])
-    low, high = np.quantile(everything, [0.5, 0.98])
+    raw, bounds = evaluation.maps.which(evaluation.protocol.map)
+    low, high = np.quantile(scaled(raw, bounds).numpy(), [0.5, 0.98])
     chosen = choices(evaluation)
     drawn: dict[int, Tile] = {}
     for i in sorted({i for some in chosen.values() for i in some}):  # a clip under two titles is read once
@@ -87,8 +86,7 @@ def _tile(
     """The record at `i`, which is the clip at `place` in its set."""
     records, row = evaluation.records, clip_set.rows[place]
     clip = clip_set.read(place, model.inputs.rate, model.inputs.seconds)
-    native = None if maps.confidence is None else maps.confidence[i : i + 1]
-    one = Maps(maps.native[i : i + 1], maps.dense[i : i + 1], maps.bounds, native)
+    one = maps.each(lambda x: x[i : i + 1])
     with torch.inference_mode():
         prediction = predict(one, evaluation.protocol, (clip.frame.shape[1], clip.frame.shape[2]))
     sure = float(records.confidence[i])

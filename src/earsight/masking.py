@@ -47,11 +47,12 @@ def predict(maps: Maps, protocol: Protocol, size: tuple[int, int] | None = None)
     >>> out.mask.tolist(), out.confidence.tolist()
     ([[[False, False], [True, True]]], [0.75])
     """
-    dense = maps.dense.detach().float()
-    low, high = dense.flatten(1).aminmax(dim=1)
+    raw, bounds = maps.which(protocol.map)
+    raw = raw.detach().float()
+    low, high = raw.flatten(1).aminmax(dim=1)
     need_finite((low.cpu().numpy(), high.cpu().numpy()))
     square = (protocol.size, protocol.size)
-    score = scaled(resized(dense, size or square, protocol), maps.bounds)
+    score = scaled(resized(raw, size or square, protocol), bounds)
     flat = score.flatten(1)
     if flat.device.type == "cpu":
         ranked = ranks.Ranked(flat.numpy(), cuts=needed([protocol], flat.shape[1])[0])
@@ -59,7 +60,11 @@ def predict(maps: Maps, protocol: Protocol, size: tuple[int, int] | None = None)
     else:
         mask = _mask(flat, protocol)
     measured = score if tuple(score.shape[1:]) == square else None
-    return Prediction(score, mask.view_as(score), _confidence(maps, dense, measured, protocol))
+    if protocol.confidence == "native":
+        confidence = native_confidence(maps)
+    else:
+        confidence = _confidence(raw, bounds, measured, protocol)
+    return Prediction(score, mask.view_as(score), confidence)
 
 
 def need_finite(span: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> None:
@@ -72,11 +77,11 @@ def need_finite(span: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> None:
         )
 
 
-def resized(dense: Tensor, size: tuple[int, int], protocol: Protocol) -> Tensor:
+def resized(raw: Tensor, size: tuple[int, int], protocol: Protocol) -> Tensor:
     """Maps (B, h, w) at `size` by the protocol's interpolation."""
-    if tuple(dense.shape[1:]) == tuple(size):
-        return dense
-    four = dense.unsqueeze(1)
+    if tuple(raw.shape[1:]) == tuple(size):
+        return raw
+    four = raw.unsqueeze(1)
     return F.interpolate(four, size=size, mode=protocol.upsample, align_corners=protocol.align_corners).squeeze(1)
 
 
@@ -168,13 +173,11 @@ def native_confidence(maps: Maps) -> Tensor:
     return maps.confidence.float()
 
 
-def _confidence(maps: Maps, dense: Tensor, score: Tensor | None, protocol: Protocol) -> Tensor:
-    if protocol.confidence == "native":
-        return native_confidence(maps)
+def _confidence(raw: Tensor, bounds: tuple[float, float] | None, score: Tensor | None, protocol: Protocol) -> Tensor:
     if protocol.confidence == "max":
-        return scaled(dense.flatten(1).amax(1), maps.bounds)
+        return scaled(raw.flatten(1).amax(1), bounds)
     if score is None:
-        score = scaled(resized(dense, (protocol.size, protocol.size), protocol), maps.bounds)
+        score = scaled(resized(raw, (protocol.size, protocol.size), protocol), bounds)
     flat = score.flatten(1)
     if protocol.confidence == "peak":
         return flat.amax(1)

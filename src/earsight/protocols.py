@@ -13,6 +13,9 @@ from earsight.config import need
 from earsight.errors import UsageError
 
 CiouForm = Literal["union", "no_miss"]
+MOST = 4096
+"""Largest side of the square on which maps are scored; a slip of the finger would take all memory."""
+_DENSE = ("map", "dense")
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,9 @@ class Protocol:
     """
 
     name: str
+    map: Literal["dense", "native"] = "dense"
+    """Which of a method's maps is thresholded: the one without plateaus, or the one its paper draws. Where a native map
+    has one value on more than half of its pixels, `top_half` keeps all of them."""
     size: int = 224
     """Side of the square at which masks meet the ground truth."""
     upsample: Literal["bicubic", "bilinear"] = "bicubic"
@@ -56,6 +62,7 @@ class Protocol:
 
     def __post_init__(self) -> None:
         need(self.size >= 1, "a size of at least 1 pixel", self.size)
+        need(self.size <= MOST, f"a size of at most {MOST} pixels", self.size, "Maps have far fewer values than that.")
         need(0 <= self.gamma <= 1, "gamma between 0 and 1", self.gamma)
         for name, hint in get_type_hints(Protocol).items():
             if get_origin(hint) is Literal:
@@ -69,7 +76,8 @@ class Protocol:
     @property
     def hash(self) -> str:
         """Short hash of everything but the name."""
-        values = {key: value for key, value in asdict(self).items() if key != "name"}
+        # The dense map is left out, so that protocols keep the hash they had before there was a choice.
+        values = {key: value for key, value in asdict(self).items() if key != "name" and (key, value) != _DENSE}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
 
     @property
@@ -115,12 +123,18 @@ def get(spec: str) -> Protocol:
     >>> get("exact:threshold=absolute,level=0.4").level
     0.4
     """
-    name, _, changes = spec.partition(":")
+    name, colon, changes = spec.partition(":")
     if name not in PROTOCOLS:
         raise registry.unknown("protocol", name, sorted(PROTOCOLS))
+    need(
+        not colon or bool(changes),
+        f"settings behind '{spec}'",
+        "none",
+        f"Write {name}, or for example {_example('gamma')}.",
+    )
     hints = get_type_hints(Protocol)
     values: dict[str, Any] = {}
-    for change in filter(None, changes.split(",")):
+    for change in changes.split(",") if changes else ():
         key, _, text = change.partition("=")
         if key not in hints or key == "name":
             raise registry.unknown("setting of a protocol", key, sorted(set(hints) - {"name"}))
@@ -149,4 +163,13 @@ def _value(key: str, hint: Any, text: str) -> Any:
         return hint(text)
     except (KeyError, ValueError) as error:
         kind = "true or false" if hint is bool else "a number"
-        raise UsageError(f"Expected {kind} for {key}, but got '{text}'. For example: exact:{key}=...") from error
+        raise UsageError(f"Expected {kind} for {key}, but got '{text}'. For example: {_example(key)}.") from error
+
+
+def _example(key: str) -> str:
+    """How a setting is written, with the value that it has anyway.
+
+    >>> _example("strict")
+    'exact:strict=false'
+    """
+    return f"exact:{key}={str(getattr(PROTOCOLS['exact'], key)).lower()}"

@@ -76,20 +76,22 @@ def score(maps: Maps, rows: Sequence[Row], protocols: Sequence[Protocol], sizes:
     >>> [r.ciou.tolist() for r in score(Maps(left, left), [row], [Protocol("tiny", size=2)])]
     [[1.0]]
     """
-    dense = maps.dense.detach().float().cpu()
     looks: dict[tuple[Any, ...], list[int]] = {}
     for i, protocol in enumerate(protocols):
-        same = tuple(dense.shape[1:]) == (protocol.size, protocol.size)
+        of = "dense" if maps.native is maps.dense else protocol.map
+        same = tuple(maps.which(of)[0].shape[1:]) == (protocol.size, protocol.size)
         how = (protocol.size,) if same else (protocol.size, protocol.upsample, protocol.align_corners)
-        looks.setdefault(how, []).append(i)
+        looks.setdefault((of, *how), []).append(i)
     truths = cache(lambda size: [Truth.of(row, size) for row in rows])
     found: dict[int, Records] = {}
-    for at in looks.values():
+    for (of, *_), at in looks.items():
         first, here = protocols[at[0]], [protocols[i] for i in at]
-        pictures = resized(dense, (first.size, first.size), first).numpy()
-        for i, columns in zip(at, _columns(pictures, maps.bounds, truths, here, sizes), strict=True):
-            if protocols[i].confidence == "max" and tuple(dense.shape[1:]) != pictures.shape[1:]:
-                columns["confidence"] = scaled(dense.flatten(1).amax(1), maps.bounds).double().numpy()
+        raw, bounds = maps.which(of)
+        raw = raw.detach().float().cpu()
+        pictures = resized(raw, (first.size, first.size), first).numpy()
+        for i, columns in zip(at, _columns(pictures, bounds, truths, here, sizes), strict=True):
+            if protocols[i].confidence == "max" and tuple(raw.shape[1:]) != pictures.shape[1:]:
+                columns["confidence"] = scaled(raw.flatten(1).amax(1), bounds).double().numpy()
             elif protocols[i].confidence == "native":
                 columns["confidence"] = native_confidence(maps).double().cpu().numpy()
             found[i] = Records.of(rows, **columns)

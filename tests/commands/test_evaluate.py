@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from earsight.cli import main
 from earsight.commands.evaluate import model_names
 from earsight.data import clips
 from earsight.data.sets import toybox
 from earsight.errors import MediaError, UsageError
+from earsight.models.image import ResNetImage
 from earsight.types import Clip
 
 Captured = pytest.CaptureFixture[str]
@@ -150,7 +153,7 @@ def test_clips_that_cannot_be_read_are_named(weights: Path, monkeypatch: pytest.
         (["--on", "toybox"], "Expected at least one weights file or run, but got none", 2),
         (["W", "--on"], "Expected at least one set after --on, but got none. Known: ", 2),
         (["W", "--on", "toybocks"], "Unknown set 'toybocks', did you mean 'toybox'?", 2),
-        (["W", "--on", "toybox:tets"], "Expected a split of toybox (train, val, test, extended), but got 'tets'", 2),
+        (["W", "--on", "toybox:tets"], "Expected a split of toybox (train, val, test, extended", 2),
         (["W", "--on", "toybox", "--data", "d"], "Expected no --data for toybox", 2),
         (["W", "--on", "toybox", "--protocol", "exat"], "Unknown protocol 'exat', did you mean 'exact'?", 2),
         (["W", "--on", "toybox", "--batch-size", "0"], "Expected a batch_size of at least 1, but got 0", 2),
@@ -203,3 +206,74 @@ def test_the_set_is_opened_for_testing(weights: Path, monkeypatch: pytest.Monkey
     assert clips.open_set("toybox").name == "toybox:test"
     assert main(["eval", str(weights), "--on", "toybox", *SMALL]) == 0
     assert "toybox:test: protocol" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A file that the object prior can be made of."""
+    torch.manual_seed(1)
+    path = tmp_path_factory.mktemp("objects") / "resnet18.pth"
+    torch.save(ResNetImage().state_dict(), path)
+    return str(path)
+
+
+def test_an_object_prior_is_in_the_models_name(weights: Path, network: str, capsys: Captured) -> None:
+    args = ["eval", str(weights), "--on", "toybox:extended", "--audio", "real", *SMALL]
+    prior = ["--object-prior", "0.9", "--object-weights", network]
+    assert main([*args, *prior, "--json"]) == 0
+    with_prior = json.loads(capsys.readouterr().out)["evaluations"]
+    assert [e["model"] for e in with_prior] == ["tiny + OGL 0.9", "centre prior"]
+    assert main([*args, "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)["evaluations"]
+    assert main([*args, "--object-prior", "1", "--object-weights", network, "--json"]) == 0
+    one = json.loads(capsys.readouterr().out)["evaluations"]
+    assert one[0]["model"] == "tiny + OGL 1"
+    assert one[0]["metrics"] == plain[0]["metrics"] != with_prior[0]["metrics"]
+
+
+def test_the_other_fusion_tells_that_its_confidence_says_nothing(weights: Path, network: str, capsys: Captured) -> None:
+    prior = ["--object-prior", "0.4", "--object-fusion", "ezvsl", "--object-weights", network]
+    assert main(["eval", str(weights), "--on", "toybox", "--audio", "real", *prior, *SMALL]) == 0
+    got = capsys.readouterr()
+    assert "tiny + OGL 0.4 ezvsl" in got.out
+    assert "warning: The object prior's fusion ezvsl makes the highest score of every map 1" in got.err
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ("--object-prior 2", "Expected an object prior with alpha between 0 and 1, but got 2.0. It is the share"),
+        ("--object-fusion ezvsl", "Expected --object-prior ALPHA with --object-fusion, but got --object-fusion alone"),
+        ("--object-weights a.pth", "Expected --object-prior ALPHA with --object-weights, but got --object-weights al"),
+        ("--object-prior 0.9 --object-weights gone.pth", "Expected a weights file at gone.pth, but got nothing there"),
+        (
+            "--protocol exact exact:map=native --save-maps m.npz",
+            "Expected protocols that threshold dense maps with --save-maps, which writes these, but got exact:map=nat",
+        ),
+    ],
+)
+def test_priors_and_maps_that_make_no_sense_are_refused(
+    args: str, message: str, weights: Path, capsys: Captured
+) -> None:
+    assert main(["eval", str(weights), "--on", "toybox", *SMALL, *args.split()]) != 0
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_table_and_report_say_which_map_was_thresholded_and_what_was_added_to_it(
+    weights: Path, network: str, tmp_path: Path, capsys: Captured
+) -> None:
+    both = ["--protocol", "exact", "exact:map=native", "--audio", "real", "--out", str(tmp_path)]
+    prior = ["--object-prior", "0.9", "--object-weights", network]
+    assert main(["eval", str(weights), "--on", "toybox", *both, *prior, *SMALL]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"toybox:extended: protocol exact \(\w+\), dense maps thresholded, list", out)
+    assert re.search(r"toybox:extended: protocol exact:map=native \(\w+\), native maps thresholded, list", out)
+    for name in ("report.html", "table.md"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert "dense maps thresholded" in text
+        assert "native maps thresholded" in text
+        assert "tiny + OGL 0.9" in text
+        assert f"--object-prior 0.9 --object-weights {network}" in text
+    found = json.loads((tmp_path / "metrics.json").read_text())["evaluations"]
+    assert [e["protocol"]["map"] for e in found] == ["dense", "native", "dense", "native"]

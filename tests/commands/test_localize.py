@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from earsight.cli import main
+from earsight.models.image import ResNetImage
 
 Captured = pytest.CaptureFixture[str]
 
@@ -87,6 +89,8 @@ def test_json_tells_failures_too(weights: Path, tmp_path: Path, capsys: Captured
         ("a.mp4 --format avi", "Expected formats out of mp4, png, json, but got 'avi'"),
         ("a.mp4 --every 0", "Expected every of at least 0.01 seconds, but got 0"),
         ("a.mp4 --start 3 --end 2", "Expected an end after the start"),
+        ("a.mp4 --object-prior 2", "Expected an object prior with alpha between 0 and 1, but got 2"),
+        ("a.mp4 --object-fusion ezvsl", "Expected --object-prior ALPHA with --object-fusion, but got"),
         ("a.mp4 --batch-size 0", "Expected a batch_size of at least 1, but got 0"),
     ],
 )
@@ -97,3 +101,19 @@ def test_what_makes_no_sense_is_refused(
     assert main(["localize", str(weights), *args.split()]) == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_object_prior_changes_the_maps_and_takes_the_verdict(
+    weights: Path, media: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    torch.save(ResNetImage().state_dict(), tmp_path / "resnet18.pth")
+    args = ["localize", str(weights), str(media / "clip.mp4"), "-o", str(tmp_path / "out"), "--format", "json"]
+    prior = ["--object-prior", "0.9", "--object-weights", str(tmp_path / "resnet18.pth")]
+    assert main([*args, *prior]) == 0
+    got = capsys.readouterr()
+    assert "not calibrated" in got.out
+    assert "no threshold was calibrated with the object prior, so there is a confidence but no verdict" in got.err
+    (written,) = (tmp_path / "out").iterdir()
+    assert json.loads(written.read_text(encoding="utf-8"))["weights"] == f"{weights} + OGL 0.9"
+    assert main([*args, *prior, "--force", "--object-fusion", "ezvsl"]) == 0
+    assert len({item["confidence"] for item in json.loads(written.read_text(encoding="utf-8"))["items"]}) > 1

@@ -37,6 +37,12 @@ class Eval:
     """Use at most this many clips of each set."""
     max_failed: float = 0.05
     """Share of a set's clips that may be missing or unreadable; they are counted and named, never replaced."""
+    object_prior: Annotated[float | None, word("ALPHA")] = None
+    """Add to the maps where objects are (OGL): ALPHA is the share of the model's own map. Published: 0.9 and 0.4."""
+    object_fusion: Literal["slavc", "ezvsl"] = "slavc"
+    """How both are added: scores on fixed scales (SLAVC, with 0.9), or each map stretched (EZ-VSL, with 0.4)."""
+    object_weights: Annotated[str, word("imagenet|FILE", default=None)] = "imagenet"
+    """The network that sees objects: ImageNet's, a file with weights of a ResNet-18, or a run of the method ogl."""
     save_maps: Annotated[Path | None, word("FILE")] = None
     """Write the maps to this .npz file too, for earsight score or for other programs."""
     out: Annotated[Path | None, word("DIR", "-o")] = None

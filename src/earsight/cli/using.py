@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -36,6 +36,12 @@ class Localize:
     """Where in the video to end."""
     format: Annotated[str, word("KINDS", default=None)] = "mp4,png,json"
     """What to write: overlay video, contact sheet, timeline."""
+    object_prior: Annotated[float | None, word("ALPHA")] = None
+    """Add to the maps where objects are (OGL): ALPHA is the share of the model's own map. Published: 0.9 and 0.4."""
+    object_fusion: Literal["slavc", "ezvsl"] = "slavc"
+    """How both are added: scores on fixed scales (SLAVC, with 0.9), or each map stretched (EZ-VSL, with 0.4)."""
+    object_weights: Annotated[str, word("imagenet|FILE", default=None)] = "imagenet"
+    """The network that sees objects: ImageNet's, a file with weights of a ResNet-18, or a run of the method ogl."""
     batch_size: int = 16
     """Frames at a time; changes the speed and nothing else."""
     device: Device = "auto"
@@ -48,12 +54,15 @@ class Localize:
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """Turn an official SLAVC or EZ-VSL checkpoint into earsight weights."""
+    """Turn an official SLAVC, EZ-VSL, FNAC, MarginNCE or LVS checkpoint into earsight weights."""
 
     checkpoint: Annotated[Path, tyro.conf.Positional, word("CHECKPOINT", default=None)]
     """The .pth file as its authors published it. Its code is not run."""
     out: Annotated[Path, word("FILE", "-o", default=None)]
     """The .safetensors file to write."""
+    method: Annotated[str, word("NAME")] = ""
+    """What a file with the network of EZ-VSL becomes: ezvsl (by default), fnac, marginnce or slavc. All give the same
+    maps; the name says what they are called and how they would be trained further."""
     force: Switch = False
     """Replace a file that is there."""
     json: Switch = False

@@ -21,6 +21,7 @@ from earsight.device import pick_device
 from earsight.errors import UsageError
 from earsight.evaluate import Evaluation, Failures, center_prior, evaluate_all
 from earsight.files import refuse_existing
+from earsight.object_prior import ObjectPrior
 from earsight.plots import Tile
 from earsight.protocols import Protocol
 
@@ -41,6 +42,9 @@ def run(
     workers: int = 0,
     limit: int = 0,
     max_failed: float = 0.05,
+    object_prior: float | None = None,
+    object_fusion: str = "slavc",
+    object_weights: str = "imagenet",
     save_maps: Path | None = None,
     out: Path | None = None,
     force: bool = False,
@@ -48,11 +52,13 @@ def run(
 ) -> int:
     """Evaluate every weights file on every set; a report goes to `out`. Without `protocol`, each file's own is used.
 
-    The processes of a torchrun share the clips; the first one prints and writes.
+    `object_prior` is the share of each model's own maps where objects are added to them. The processes of a torchrun
+    share the clips; the first one prints and writes.
     """
     need(len(weights) > 0, "at least one weights file or run", "none", "For example: earsight eval RUN --on toybox")
     need(len(on) > 0, "at least one set after --on", "none", f"Known: {', '.join(registry.names('set'))}.")
     need_workers(workers)
+    prior = ObjectPrior.asked(object_prior, object_fusion, object_weights)
     refuse_report(out, force)  # said before the work, not after it
     refuse_existing([save_maps] if save_maps is not None else [], force)
     if save_maps is not None and len(weights) * len(on) > 1:
@@ -68,9 +74,14 @@ def run(
     found = _Found()
     for path, name in zip(weights, model_names(weights), strict=True):
         loaded = load_weights(path, device)
+        name = f"{name} ({loaded.model.remark})" if loaded.model.remark else name
+        if prior is not None:
+            loaded, name = prior.added_to(loaded), f"{name} + {prior.name}"
         how = protocols_of(loaded, protocol, level)
+        if save_maps is not None:
+            need_dense(how)
         for clip_set in sets:
-            told = leaks_of(loaded, data, clip_set)
+            told = (*leaks_of(loaded, data, clip_set), *(prior.warnings(how) if prior is not None else ()))
             unreadable: Failures = ()
             for control in get_args(Audio) if audio == "all" else (audio,):
                 # Pictures are of the first model and set; they and saved maps are what the real sound gives.
@@ -104,7 +115,7 @@ def run(
         hows = list(dict.fromkeys(e.protocol for e in found.evaluations))
         failed = {e.set_name: e.failures for e in found.evaluations}
         found.evaluations += [center_prior(one, how, failed[one.name]) for one in sets for how in hows]
-        command = command_line(weights, on, data, protocol, level, audio, limit, max_failed)
+        command = command_line(weights, on, data, protocol, level, audio, limit, max_failed, prior)
         tell(found.evaluations, out, json=json, force=force, tiles=found.pictures, extra={"command": command})
     return 0
 
@@ -165,6 +176,16 @@ def need_universal(asked: Sequence[Protocol], level: float | None) -> None:
         )
 
 
+def need_dense(asked: Sequence[Protocol]) -> None:
+    """Refuse to save maps that the numbers beside them are not of: a file holds one map a clip, the dense one."""
+    native = [one.name for one in asked if one.map == "native"]
+    if native:
+        raise UsageError(
+            f"Expected protocols that threshold dense maps with --save-maps, which writes these, but got {native[0]}. "
+            "Leave out map=native, or --save-maps."
+        )
+
+
 def leaks_of(loaded: Weights, data: Path | None, clip_set: ClipSet) -> tuple[str, ...]:
     """What the list that the weights were trained on shares with the set, as a warning; nothing when unknown."""
     job = loaded.meta.get("training", {}).get("job", {})
@@ -198,6 +219,7 @@ def command_line(
     audio: str,
     limit: int,
     max_failed: float,
+    prior: ObjectPrior | None = None,
 ) -> str:
     """What to type for the same numbers; what changes the speed only is left out."""
     words = ["earsight", "eval", *map(str, weights), "--on", *on]
@@ -207,6 +229,7 @@ def command_line(
     words += ["--audio", audio] if audio != "all" else []
     words += ["--limit", str(limit)] if limit else []
     words += ["--max-failed", str(max_failed)] if max_failed != 0.05 else []
+    words += prior.flags if prior is not None else []
     return shlex.join(words)
 
 
@@ -221,7 +244,10 @@ def refuse_report(out: Path | None, force: bool) -> None:
 
 def page(evaluations: Sequence[Evaluation]) -> str:
     """The table, and under it what each set was measured with."""
-    measured = dict.fromkeys(f"{e.set_name}: protocol {e.protocol}, list {e.list_hash}" for e in evaluations)
+    measured = dict.fromkeys(
+        f"{e.set_name}: protocol {e.protocol}, {e.protocol.map} maps thresholded, list {e.list_hash}"
+        for e in evaluations
+    )
     return "\n".join([report.table(report.lines(evaluations)), "", "Values in percent.", *measured])
 
 

@@ -10,6 +10,7 @@ from earsight.commands.screen import columns, note, progress, say, say_json
 from earsight.config import need
 from earsight.localize import Localizer, Summary, Timeline, localize_pair, localize_paths
 from earsight.localize.timeline import VISIBLE
+from earsight.object_prior import ObjectPrior
 
 
 def run(
@@ -24,6 +25,9 @@ def run(
     start: float | None = None,
     end: float | None = None,
     format: str = "mp4,png,json",
+    object_prior: float | None = None,
+    object_fusion: str = "slavc",
+    object_weights: str = "imagenet",
     batch_size: int = 16,
     device: str = "auto",
     force: bool = False,
@@ -38,8 +42,11 @@ def run(
         "For example: earsight localize WEIGHTS clip.mp4",
     )
     formats = tuple(one.strip() for one in format.split(",") if one.strip())
-    localizer = Localizer.load(weights, device)
-    if localizer.threshold is None:
+    prior = ObjectPrior.asked(object_prior, object_fusion, object_weights)
+    localizer = Localizer.load(weights, device, prior)
+    if localizer.threshold is None and prior is not None and prior.alpha < 1:
+        note("no threshold was calibrated with the object prior, so there is a confidence but no verdict")
+    elif localizer.threshold is None:
         note("these weights carry no calibrated threshold, so there is a confidence but no verdict")
     if image is not None and audio is not None:
         need(end is None and window is None, "--end and --window with videos only", "them with --image")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from earsight.data.loading import eval_picture
 from earsight.device import pick_device
 from earsight.localize.given import picture_of, sound_of
 from earsight.masking import predict
+from earsight.object_prior import ObjectPrior
 from earsight.regions import boxes_of
 from earsight.types import F32, Localization, Maps, Mask
 
@@ -39,10 +41,20 @@ class Localizer:
         """Confidence from which on a source is called visible, or None when the weights are not calibrated."""
 
     @classmethod
-    def load(cls, path: str | Path, device: str = "auto") -> Localizer:
-        """Load a weights file or a run's folder; "auto" takes the GPU when there is one."""
+    def load(cls, path: str | Path, device: str = "auto", prior: ObjectPrior | None = None) -> Localizer:
+        """Load a weights file or a run's folder; "auto" takes the GPU when there is one.
+
+        With `prior`, objects are added to the maps. The threshold of the weights is then left out, because it is of the
+        method's own scores.
+        """
         where = pick_device(device)
-        return cls(load_weights(path, where), where, str(path))
+        loaded = load_weights(path, where)
+        if prior is None:
+            return cls(loaded, where, str(path))
+        found = cls(prior.added_to(loaded), where, f"{path} + {prior.name}")
+        if prior.fusion == "ezvsl" and prior.alpha < 1:  # its maps all have the same highest score
+            found.protocol = replace(found.protocol, confidence="native")
+        return found
 
     def localize(
         self, image: Any, waveform: Any, rate: int | None = None, *, time: float | None = None
@@ -83,13 +95,9 @@ class Localizer:
     def maps(self, frames: Sequence[Tensor], waveforms: Sequence[F32]) -> list[Maps]:
         """Maps (1, h, w) on the CPU, one for each pair of a picture uint8 (3, S, S) and a waveform (N,)."""
         heard = torch.from_numpy(np.stack(waveforms))
-        out = self.model.localize(torch.stack(list(frames)).to(self.device), heard.to(self.device))
-        native, dense = out.native.float().cpu(), out.dense.float().cpu()
-        own = None if out.confidence is None else out.confidence.float().cpu()
-        return [
-            Maps(native[i : i + 1], dense[i : i + 1], out.bounds, None if own is None else own[i : i + 1])
-            for i in range(len(dense))
-        ]
+        found = self.model.localize(torch.stack(list(frames)).to(self.device), heard.to(self.device))
+        out = found.each(lambda x: x.float().cpu())
+        return [out.each(lambda x, i=i: x[i : i + 1]) for i in range(len(out.dense))]  # type: ignore[misc]
 
     @torch.inference_mode()
     def answer(self, maps: Maps, height: int, width: int) -> Localization:

@@ -28,6 +28,8 @@ from earsight.types import F32, U8
 
 Progress = Callable[[float, float], None]
 """Called with the work done and the work there is, in seconds of video (each is passed over twice for an mp4)."""
+LARGEST = 32
+"""Side of the maps that are kept for every moment."""
 _THUMB = 360  # pixels of a contact sheet picture's longer side
 
 
@@ -154,7 +156,9 @@ def _answers(localizer: Localizer, batch: list[tuple[float, Tensor, F32]], info:
     for (time, _, window), maps in zip(batch, localizer.maps([picture for _, picture, _ in batch], heard), strict=True):
         answer = localizer.answer(maps, info.height, info.width)
         moment = Moment.of(time, answer, silent(window))
-        small = predict(maps, localizer.protocol, (maps.dense.shape[1], maps.dense.shape[2])).score[0]
+        # One is kept for every moment of the film, so it must stay small even where the method's own grid is not.
+        grid = (min(maps.dense.shape[1], LARGEST), min(maps.dense.shape[2], LARGEST))
+        small = predict(maps, localizer.protocol, grid).score[0]
         seen.append(Seen.of(moment, small, *spread(answer.map)))
     return seen
 
