@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from earsight import bootstrap
-from earsight.bootstrap import NAMES, Difference, higher_is_better, intervals, module_of, paired
+from earsight.bootstrap import NAMES, Difference, intervals, paired
 from earsight.errors import DataError, UsageError
 from earsight.evaluate import measure
-from earsight.metrics.base import Records
+from earsight.metrics.base import Records, module_of
 from earsight.protocols import get
 from earsight.types import Row
 
@@ -152,11 +152,3 @@ def test_bad_settings_are_refused() -> None:
         intervals(some(), EXACT, level=95)
     with pytest.raises(UsageError, match="Unknown number 'app', did you mean 'ap'"):
         intervals(some(), EXACT, ("app",))
-    with pytest.raises(UsageError, match="Unknown number 'max_f2/easy'"):
-        module_of("max_f2/easy")
-
-
-def test_numbers_know_which_way_is_better() -> None:
-    assert higher_is_better("ap")
-    assert higher_is_better("max_f1/easy")
-    assert not higher_is_better("false_alarm_at_90")

@@ -91,7 +91,7 @@ def test_loading_never_fetches_start_weights(tmp_path: Path, monkeypatch: pytest
     saved(path, config)
     wanted = replace(config, encoders=Encoders(weights="imagenet"))
     rewrite(path, {"config": {**read_header(path)["config"], "encoders": {"kind": "resnet18", "weights": "imagenet"}}})
-    monkeypatch.setattr(torch.hub, "load_state_dict_from_url", lambda *_a, **_k: pytest.fail("fetched start weights"))
+    monkeypatch.setattr("earsight.download.fetch", lambda *_a, **_k: pytest.fail("fetched start weights"))
     assert load_weights(path).config == wanted
 
 

@@ -17,9 +17,10 @@ from torchvision.models import resnet18
 
 from earsight import official
 from earsight.checkpoint import load_weights
-from earsight.errors import CheckpointError
+from earsight.errors import CheckpointError, UsageError
 from earsight.methods.base import build
 from earsight.models.encoders import no_start_weights
+from earsight.official_layouts import PUBLISHED
 
 TAU = 0.03
 
@@ -95,11 +96,14 @@ def spell_like_numpy_1(path: Path) -> None:
             new.writestr(record, data)
 
 
-def clips(batch: int = 2) -> tuple[Tensor, Tensor]:
+def clips() -> tuple[Tensor, Tensor]:
     g = torch.Generator().manual_seed(3)
-    return torch.randint(0, 256, (batch, 3, 224, 224), generator=g, dtype=torch.uint8), 0.3 * torch.randn(
-        batch, 66150, generator=g
-    ).clamp(-1, 1)
+    frames = torch.randint(0, 256, (2, 3, 224, 224), generator=g, dtype=torch.uint8)
+    return frames, 0.3 * torch.randn(2, 66150, generator=g).clamp(-1, 1)
+
+
+def shapes(net: nn.Module) -> dict[str, tuple[int, ...]]:
+    return {k: tuple(v.shape) for k, v in net.state_dict().items()}
 
 
 def test_skeletons_have_the_published_sizes(slavc: Published, ezvsl: Published) -> None:
@@ -107,8 +111,8 @@ def test_skeletons_have_the_published_sizes(slavc: Published, ezvsl: Published) 
     assert len(ezvsl.state_dict()) == 244
     assert sum(p.numel() for p in slavc.parameters()) == 46_794_752
     assert sum(p.numel() for p in ezvsl.parameters()) == 22_872_064
-    assert official.layout("SLAVC") == {k: tuple(v.shape) for k, v in slavc.state_dict().items()}
-    assert official.layout("EZ-VSL") == {k: tuple(v.shape) for k, v in ezvsl.state_dict().items()}
+    assert PUBLISHED["SLAVC"].needed == shapes(slavc)
+    assert PUBLISHED["EZ-VSL"].needed == shapes(ezvsl)
 
 
 @pytest.mark.parametrize("branch", ["online", "target"])
@@ -132,17 +136,43 @@ def test_imported_ezvsl_computes_the_published_map_through_a_written_file(tmp_pa
     path = save(ezvsl, tmp_path / "best.pth", best_cIoU=np.float64(0.3885), best_Auc=np.float64(0.3954))
     official.import_checkpoint(path, tmp_path / "out.safetensors")
     loaded = load_weights(tmp_path / "out.safetensors", "cpu")
-    assert loaded.name == "slavc"
+    assert loaded.name == "ezvsl"
     assert loaded.meta["protocol"] == "official"
     assert loaded.meta["imported"]["source"] == "EZ-VSL"
     assert loaded.meta["imported"]["best_cIoU"] == 0.3885
-    assert not any("target" in k or "avc" in k for k in loaded.model.state_dict())
     frames, waveforms = clips()
     with torch.no_grad():
         ours = loaded.model.eval().localize(frames, waveforms).dense
         theirs = ezvsl(loaded.model.front.image(frames), loaded.model.front.sound(waveforms)) * TAU
     assert theirs.std() > 1e-3
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fnac", "marginnce", "slavc"])
+def test_the_methods_with_ezvsls_network_give_its_maps(tmp_path: Path, ezvsl: Published, method: str) -> None:
+    """Weights came in as SLAVC without decomposition before there was EZ-VSL; those files keep their maps too."""
+    path = save(ezvsl, tmp_path / "best.pth")
+    frames, waveforms = clips()
+    answers = []
+    for name in ("", method):
+        out = tmp_path / f"{name}.safetensors"
+        imported = official.import_checkpoint(path, out, name)
+        loaded = load_weights(out)
+        assert loaded.name == imported.method == (name or "ezvsl")
+        assert (imported.source, loaded.inputs) == ("EZ-VSL", imported.inputs)
+        with torch.no_grad():
+            answers.append(loaded.model.localize(frames, waveforms).dense)
+    assert torch.equal(answers[0], answers[1])
+
+
+def test_a_method_with_another_network_is_refused(tmp_path: Path, ezvsl: Published) -> None:
+    with pytest.raises(
+        UsageError,
+        match=r"Expected a method with the network of EZ-VSL, which best.pth holds \(ezvsl or fnac or marginnce or "
+        r"slavc\), but got lvs. Leave --method out",
+    ):
+        official.convert(save(ezvsl, tmp_path / "best.pth"), "lvs")
 
 
 def test_avc_is_the_first_projection_and_loc_the_second(tmp_path: Path, slavc: Published) -> None:
@@ -198,8 +228,9 @@ def test_other_checkpoints_are_refused_with_what_was_found(tmp_path: Path, ezvsl
     torch.save({"model": wrong}, tmp_path / "x.pth")
     with pytest.raises(
         CheckpointError,
-        match=r"Expected an official checkpoint of SLAVC \(496 tensors\) or EZ-VSL \(244 tensors\) in .*x.pth, but got "
-        r"244 tensors; against EZ-VSL: missing aud_proj.bias; unknown extra.weight; shape of img_proj.weight is "
+        match=r"Expected an official checkpoint of SLAVC \(496 tensors\) or EZ-VSL \(244 tensors\) or LVS "
+        r"\(240 to 248 tensors\) in .*x.pth, but got 244 tensors; against EZ-VSL: missing "
+        r"aud_proj.bias; unknown extra.weight; shape of img_proj.weight is "
         r"\(128, 512, 1, 1\) where \(512, 512, 1, 1\) is needed. Give the .pth file",
     ):
         official.convert(tmp_path / "x.pth")

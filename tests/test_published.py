@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from earsight import published
-from earsight.bootstrap import module_of
 from earsight.errors import UsageError
+from earsight.metrics.base import module_of
 
 LABELS = {
     "table1": "tab:dataset_size",

@@ -155,6 +155,17 @@ def test_names_cannot_break_the_markdown_table(tmp_path: Path) -> None:
     assert any(line.startswith("| a\\|b \\| c") for line in rows)
 
 
+def test_names_cannot_bring_html_into_the_markdown_card(tmp_path: Path) -> None:
+    named = [some(model="<b>x|y</b>"), some(model="other", seed=1), some("silent", "<b>x|y</b>", seed=2)]
+    write(tmp_path, [replace(one, set_name="<i>:test") for one in named])
+    page = (tmp_path / "table.md").read_text()
+    assert "<" not in page
+    assert "### &lt;b&gt;x\\|y&lt;/b&gt;\n" in page
+    header = next(line for line in page.splitlines() if line.startswith("| size "))
+    assert "&lt;b&gt;x\\|y&lt;/b&gt; |" in header  # a column here, where there are several models
+    assert "&lt;i&gt;:test" in page
+
+
 def test_the_same_evaluations_give_the_same_bytes(tmp_path: Path) -> None:
     first, second = (write(tmp_path / name, ALL) for name in ("a", "b"))
     for one, two in zip(first, second, strict=True):

@@ -117,3 +117,24 @@ def test_a_media_error_names_the_file_and_crosses_process_borders() -> None:
         "Give another.",
     )
     assert str(MediaError("b.wav", "is empty.")) == "b.wav: is empty."
+
+
+def test_bounds_of_one_map_are_those_of_both_names() -> None:
+    one, other = torch.zeros(2, 7, 7), torch.ones(2, 7, 7)
+    same = Maps(one, one, (-1.0, 1.0))
+    assert same.native_bounds == (-1.0, 1.0)
+    assert Maps(other, one, (-1.0, 1.0)).native_bounds is None
+    two = Maps(other, one, (-1.0, 1.0), native_bounds=(0.0, 2.0))
+    assert two.which("dense") == (one, (-1.0, 1.0))
+    assert two.which("native") == (other, (0.0, 2.0))
+
+
+def test_maps_change_as_a_whole_and_stay_one_where_they_are_one() -> None:
+    one, other = torch.zeros(2, 7, 7), torch.ones(2, 5, 5)
+    cut = Maps(other, one, None, torch.arange(2.0), (0.0, 2.0)).each(lambda x: x[1:])
+    assert (cut.native.shape, cut.dense.shape) == ((1, 5, 5), (1, 7, 7))
+    assert cut.confidence is not None
+    assert cut.confidence.tolist() == [1.0]
+    assert cut.native_bounds == (0.0, 2.0)
+    same = Maps(one, one, (0.0, 1.0)).each(lambda x: x[1:])
+    assert same.native is same.dense

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 
 import numpy as np
 import numpy.typing as npt
 
-from earsight import registry
 from earsight.config import need
 from earsight.errors import DataError
-from earsight.metrics.base import F64, Records, hits, ratio
+from earsight.metrics.base import F64, Records, hits, module_of, ratio
 from earsight.metrics.loc_acc import GRID
 from earsight.protocols import Protocol
 
@@ -105,22 +103,33 @@ def paired(
     return out
 
 
-def module_of(name: str) -> ModuleType:
-    """The metric file that defines a number: "ap", or "loc_acc/small" where "loc_acc/*" or itself is defined."""
-    found = {}
-    for file in registry.names("metric"):
-        module = registry.load("metric", file)
-        found.update(dict.fromkeys(module.HIGHER_IS_BETTER, module))
-    family = f"{name.partition('/')[0]}/*"
-    if name not in found and (family not in found or "/" not in name):
-        raise registry.unknown("number", name, sorted(found))
-    return found.get(name) or found[family]
+def over_seeds(
+    runs: Sequence[Records],
+    protocol: Protocol,
+    names: Sequence[str] = NAMES,
+    draws: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> dict[str, tuple[float, float, float]]:
+    """Mean of each number over several trainings of one model, with the interval that other runs and clips could give.
 
-
-def higher_is_better(name: str) -> bool:
-    """Whether more of this number is better."""
-    better = module_of(name).HIGHER_IS_BETTER
-    return bool(better[name] if name in better else better[f"{name.partition('/')[0]}/*"])
+    Each draw takes as many runs as there are, with replacement, and measures all of them on the same drawn clips.
+    """
+    _check(draws, level)
+    need(len(runs) > 0, "at least one run", 0)
+    runs = [records.sorted_by_id() for records in runs]
+    if any(len(one) != len(runs[0]) or (one.id != runs[0].id).any() for one in runs):
+        raise DataError("Expected runs measured on the same clips, but their ids differ. Measure all on one list.")
+    values = _drawn(runs, protocol, names, draws, seed)
+    chosen = np.random.default_rng((seed, 1)).integers(0, len(runs), (draws, len(runs)))
+    once = np.ones((1, len(runs[0])))
+    whole = [_measured(_Ordered(one, protocol), one, protocol, names, once) for one in runs]
+    out = {}
+    for name in names:
+        by_run = np.stack([value[name] for value in values], axis=1)
+        low, high = _middle(np.take_along_axis(by_run, chosen, axis=1).mean(axis=1), level)
+        out[name] = (float(np.mean([one[name][0] for one in whole])), low, high)
+    return out
 
 
 class _Ordered:

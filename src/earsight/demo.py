@@ -19,7 +19,7 @@ from earsight.evaluate import Evaluation, center_prior, evaluate
 from earsight.gallery import groups
 from earsight.localize import Localizer, localize_video
 from earsight.methods.base import build
-from earsight.recipes import slavc_toybox
+from earsight.recipes import RECIPES
 from earsight.report import lines, table, write_report
 from earsight.train.log import LOG, read_log
 from earsight.train.loop import train
@@ -32,7 +32,7 @@ def run(out: Path, *, seed: int = 0, quick: bool = False, force: bool = False) -
     if out.exists() and any(out.iterdir()) and not force:
         raise UsageError(f"Expected an empty folder for the demo, but {out} has files in it. Pass --force, or --out.")
     began = time.monotonic()
-    job = slavc_toybox()
+    job = RECIPES["slavc_toybox"]()
     job = replace(job, optim=replace(job.optim, seed=seed, epochs=1 if quick else job.optim.epochs))
 
     say("1/4  Toys: pictures of eight kinds of toys with their sounds, made up from a seed.")

@@ -1,7 +1,7 @@
-"""Official SLAVC and EZ-VSL checkpoints: read without running their code, and renamed into earsight weights.
+"""Official SLAVC, EZ-VSL, FNAC and LVS checkpoints: read without running their code, and renamed into earsight weights.
 
-The published files are training states: tensors under "model", an optimizer, and scores as numpy scalars, which a plain
-safe load refuses. FNAC's files have EZ-VSL's names and shapes and compute the same map, so they come in as EZ-VSL.
+The published files are training states: tensors under "model" (LVS: "model_state_dict"), an optimizer, and scores as
+numpy scalars, which a plain safe load refuses. Which names and shapes are known is in official_layouts.py.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
-from torchvision.models import resnet18
 
+from earsight import registry
 from earsight.checkpoint import save_weights
 from earsight.config import Inputs
-from earsight.errors import CheckpointError
-from earsight.methods import slavc
-from earsight.methods.base import build
+from earsight.errors import UsageError
+from earsight.methods.base import Preset, build
 from earsight.models.encoders import no_start_weights
-from earsight.models.weights import layout_faults, read_pickle, sha256, tensors
+from earsight.models.weights import read_pickle, sha256, tensors
+from earsight.official_layouts import PUBLISHED, recognise, renamed
 
 _SCALAR = np.float64(0).__reduce__()[0]
 # What numpy scalars need to be rebuilt, under the module name of numpy 1 and of numpy 2; nothing else is let in.
@@ -34,24 +33,9 @@ _NUMPY_SCALARS = (
     np.dtypes.Float32DType,
     np.dtypes.Int64DType,
 )
-
-# Official part -> earsight part. proj1 is softmaxed over sounds (correspondence), proj2 over places (localization).
-_SLAVC = {
-    "imgnet": "image",
-    "audnet": "audio",
-    "img_proj1": "image_avc",
-    "img_proj2": "image_loc",
-    "aud_proj1": "audio_avc",
-    "aud_proj2": "audio_loc",
-}
-_EZVSL = {"imgnet": "image", "audnet": "audio", "img_proj": "image_loc", "aud_proj": "audio_loc"}
-_RENAME = {
-    "SLAVC": {k: f"online.{v}" for k, v in _SLAVC.items()}
-    | {f"momentum_{k}": f"target.{v}" for k, v in _SLAVC.items()},
-    "EZ-VSL": {k: f"online.{v}" for k, v in _EZVSL.items()},
-}
-# SLAVC's trainer stores these two under each other's name.
-_SWAPPED = {"best_AP": "best_F1", "best_F1": "best_AP"}
+_STATE = "model_state_dict"  # where LVS keeps its tensors
+# Scores that a trainer stores under each other's name.
+_SWAPPED = {"SLAVC": {"best_AP": "best_F1", "best_F1": "best_AP"}}
 
 
 @dataclass(frozen=True)
@@ -59,7 +43,7 @@ class Imported:
     """An official checkpoint in earsight's terms.
 
     Args:
-        source: "SLAVC" or "EZ-VSL".
+        source: "SLAVC", "EZ-VSL" or "LVS".
         method: name of the earsight method that computes the same map.
         config: that method's settings.
         inputs: how the published code prepares pictures and sounds.
@@ -69,32 +53,10 @@ class Imported:
 
     source: str
     method: str
-    config: slavc.Config
+    config: Any
     inputs: Inputs
     state: dict[str, Tensor]
     meta: dict[str, Any]
-
-
-def layout(source: str) -> dict[str, tuple[int, ...]]:
-    """Names and shapes in an official checkpoint of "SLAVC" or "EZ-VSL".
-
-    >>> len(layout("SLAVC")), len(layout("EZ-VSL"))
-    (496, 244)
-    """
-    with torch.device("meta"):
-        net = resnet18()
-    backbone = {k: tuple(v.shape) for k, v in net.state_dict().items() if not k.startswith("fc.")}
-    shapes: dict[str, tuple[int, ...]] = {}
-    for part in _RENAME[source]:
-        kind = part.removeprefix("momentum_")
-        if kind == "imgnet":
-            own = backbone
-        elif kind == "audnet":
-            own = backbone | {"conv1.weight": (64, 1, 7, 7)}
-        else:
-            own = {"weight": (512, 512, 1, 1) if kind.startswith("img") else (512, 512), "bias": (512,)}
-        shapes |= {f"{part}.{k}": shape for k, shape in own.items()}
-    return shapes
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, float]]:
@@ -107,63 +69,45 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, float]]:
         # The limit also leaves out what is not a number and integers too long for a float.
         if isinstance(k, str) and isinstance(v, int | float | np.integer | np.floating) and -1e15 < v < 1e15
     }
-    return tensors(found, path), numbers
+    inner = beside.get(_STATE)
+    return tensors(inner if isinstance(inner, Mapping) else found, path), numbers
 
 
-def recognise(state: Mapping[str, Tensor], path: Path) -> str:
-    """ "SLAVC" or "EZ-VSL", by exact names and shapes; anything else is refused."""
-    layouts = {source: layout(source) for source in _RENAME}
-    faults = {source: layout_faults(shapes, state) for source, shapes in layouts.items()}
-    for source, fault in faults.items():
-        if not fault:
-            return source
-    nearest = max(layouts, key=lambda source: (len(layouts[source].keys() & state.keys()), -len(layouts[source])))
-    known = " or ".join(f"{source} ({len(shapes)} tensors)" for source, shapes in layouts.items())
-    raise CheckpointError(
-        f"Expected an official checkpoint of {known} in {path}, but got {len(state)} tensors; "
-        f"against {nearest}: {faults[nearest]}. Give the .pth file as its authors published it."
-    )
-
-
-def convert(path: Path) -> Imported:
+def convert(path: Path, method: str = "") -> Imported:
     """Read an official checkpoint and put it in earsight's terms.
 
-    EZ-VSL has one projection for each modality and no slow copies: that is SLAVC without decomposition and targets. The
-    settings make its training loss too, so the weights can be trained further.
+    `method` chooses among the methods that compute the file's map (EZ-VSL's network is FNAC's and MarginNCE's too);
+    weights can be trained further with the loss of the method that they came in as.
     """
     official, numbers = _read(path)
     source = recognise(official, path)
-    names = _RENAME[source]
-    state = {}
-    for key, value in official.items():
-        part, rest = key.split(".", 1)
-        state[f"{names[part]}.{rest}"] = value.float() if value.is_floating_point() else value
-    if source == "SLAVC":
-        numbers = {_SWAPPED.get(k, k): v for k, v in numbers.items()}
+    fits = PUBLISHED[source].fits
+    method = method or next(iter(fits))
+    if method not in fits:
+        raise UsageError(
+            f"Expected a method with the network of {source}, which {path.name} holds ({' or '.join(fits)}), "
+            f"but got {method}. Leave --method out, or name one of these."
+        )
+    fit = fits[method]
+    preset: Preset = registry.load("method", method).PRESETS[fit.preset]()
+    swapped = _SWAPPED.get(source, {})
+    numbers = {swapped.get(k, k): v for k, v in numbers.items()}
     origin: dict[str, Any] = {"source": source, "file": path.name, "sha256": sha256(path)}
     if "epoch" in numbers:
         origin["epoch"] = int(numbers["epoch"])
     origin |= {k: v for k, v in numbers.items() if k.startswith("best_")}
-    preset = slavc.official()
-    config: slavc.Config = preset.config
-    if source == "EZ-VSL":
-        config = replace(
-            config,
-            decompose=False,
-            targets=False,
-            infer="loc",
-            pooling="max",
-            audio_term="images",
-            visual_dropout=0.0,
-        )
-    return Imported(source, "slavc", config, preset.inputs, state, {"protocol": preset.protocol, "imported": origin})
+    meta = {"protocol": preset.protocol, "imported": origin}
+    config = replace(preset.config, **fit.changes)
+    return Imported(source, method, config, preset.inputs, renamed(official, source, fit), meta)
 
 
-def import_checkpoint(path: Path, out: Path) -> Imported:
+def import_checkpoint(path: Path, out: Path, method: str = "") -> Imported:
     """Write an official checkpoint as earsight weights to `out`; returns what it was."""
-    imported = convert(path)
+    imported = convert(path, method)
     with no_start_weights():
         model = build(imported.method, imported.config, imported.inputs)
-    model.load_state_dict(imported.state)
+    # What a method counts beside its networks (FNAC's epochs) stands at its start; published files do not hold it.
+    counted = {k: v for k, v in model.state_dict().items() if "." not in k}
+    model.load_state_dict(counted | imported.state)
     save_weights(out, model, imported.method, imported.config, imported.meta)
     return imported

@@ -9,6 +9,7 @@ import pytest
 
 from earsight.cli import main
 from earsight.commands import imports
+from earsight.config import Inputs
 from earsight.methods import slavc
 from earsight.official import Imported
 
@@ -19,8 +20,10 @@ Captured = pytest.CaptureFixture[str]
 def official(monkeypatch: pytest.MonkeyPatch) -> None:
     """An import that needs no checkpoint of 500 tensors."""
 
-    def stand_in(path: Path, out: Path) -> Imported:
+    def stand_in(path: Path, out: Path, method: str) -> Imported:
         out.write_bytes(b"weights")
+        if method:
+            return Imported("EZ-VSL", method, None, Inputs(), {}, {"protocol": "official", "imported": {}})
         meta = {"protocol": "official", "imported": {"source": "SLAVC", "file": path.name, "epoch": 19}}
         preset = slavc.official()
         return Imported("SLAVC", "slavc", preset.config, preset.inputs, {}, meta)
@@ -41,6 +44,12 @@ def test_an_import_tells_what_the_file_was(tmp_path: Path, capsys: Captured) -> 
     assert main([*args, "--force", "--json"]) == 0
     values = json.loads(capsys.readouterr().out)
     assert (values["source"], values["epoch"], values["weights"]) == ("SLAVC", 19, str(out))
+
+
+@pytest.mark.usefixtures("official")
+def test_another_method_of_the_same_network_can_be_named(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["import", "best.pth", "-o", str(tmp_path / "w.safetensors"), "--method", "fnac", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["method"] == "fnac"
 
 
 def test_another_ending_is_refused(tmp_path: Path, capsys: Captured) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from earsight.cli import main
-from earsight.recipes import slavc_toybox
+from earsight.recipes import RECIPES
 
 Captured = pytest.CaptureFixture[str]
 
@@ -19,7 +19,7 @@ def run(tmp_path: Path) -> Path:
     """A run that was stopped in its second epoch while it wrote its log."""
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / "run.json").write_text(json.dumps(slavc_toybox().to_json()), encoding="utf-8")
+    (folder / "run.json").write_text(json.dumps(RECIPES["slavc_toybox"]().to_json()), encoding="utf-8")
     rows = [{"step": 10 * i, "epoch": i // 4, "loss": 5.5 - i, "lr": 0.001} for i in range(1, 7)]
     rows.insert(4, {"step": 40, "epoch": 0, "val": {"ap": 0.25, "loc_acc": 0.5}})
     text = "".join(json.dumps(row) + "\n" for row in rows) + '{"step": 70, "ep'

@@ -13,7 +13,7 @@ from earsight.cli import main
 from earsight.commands.train import Given, peek
 from earsight.config import Inputs, Optim
 from earsight.methods import slavc
-from earsight.recipes import slavc_toybox
+from earsight.recipes import RECIPES
 from earsight.train.job import Job
 
 Captured = pytest.CaptureFixture[str]
@@ -88,7 +88,7 @@ def test_a_preset_is_where_flags_start_from(trained: Trained) -> None:
 @pytest.mark.parametrize("method", [["slavc"], []])
 def test_a_recipe_names_everything(method: list[str], trained: Trained) -> None:
     assert main(["train", *method, "--recipe", "slavc_toybox", "-o", "r"]) == 0
-    assert trained.jobs == [slavc_toybox()]
+    assert trained.jobs == [RECIPES["slavc_toybox"]()]
 
 
 def test_a_recipes_validation_set_stays_behind_on_another_training_set(
@@ -153,7 +153,7 @@ def test_a_missing_out_folder_is_a_usage_error(capsys: Captured) -> None:
 
 
 def test_a_run_goes_on_with_its_own_settings(trained: Trained, tmp_path: Path) -> None:
-    job = slavc_toybox()
+    job = RECIPES["slavc_toybox"]()
     run = begun(tmp_path / "r", job)
     assert main(["train", "--out", str(run), "--resume"]) == 0
     assert main(["train", "slavc", "--on", job.on, "-o", str(run), "--resume", "--optim.epochs", "8"]) == 0
@@ -190,14 +190,14 @@ def test_the_same_preset_goes_on_too(trained: Trained, tmp_path: Path) -> None:
 def test_flags_that_contradict_the_run_are_refused(
     flags: str, message: str, trained: Trained, tmp_path: Path, capsys: Captured
 ) -> None:
-    run = begun(tmp_path / "r", slavc_toybox())
+    run = begun(tmp_path / "r", RECIPES["slavc_toybox"]())
     assert main(["train", "-o", str(run), "--resume", *flags.split()]) == 2
     assert message in capsys.readouterr().err
     assert trained.jobs == []
 
 
 def test_another_method_does_not_go_on(trained: Trained, tmp_path: Path, capsys: Captured) -> None:
-    run = begun(tmp_path / "r", slavc_toybox())
+    run = begun(tmp_path / "r", RECIPES["slavc_toybox"]())
     assert main(["train", "other", "-o", str(run), "--resume"]) == 2
     assert f"Expected METHOD slavc, which the run {run} trains, but got other" in capsys.readouterr().err
 

@@ -23,6 +23,7 @@ def annotate(path: Path, *boxes: tuple[int, int, int, int], tag: str = "bbox") -
 def data(tmp_path: Path) -> Path:
     (tmp_path / "flickr_test.csv").write_text("11,202\r\n12,0\r\n13,917")
     (tmp_path / "flickr_10k.txt").write_text("21\n22")
+    (tmp_path / "flickr_sup_train.txt").write_text("31\n22")
     (tmp_path / "flickr_test_plus_silent.csv").write_text(
         "video,audio,label\r\n11,12,non-sounding\r\n12,13,non-sounding"
     )
@@ -58,6 +59,20 @@ def test_training_lists_need_no_boxes(data: Path) -> None:
     assert [row.id for row in open_set("flickr_soundnet:10k", data).rows] == ["21", "22"]
 
 
+def test_semi_supervised_training_sees_every_clip_once_and_boxes_of_the_annotated_alone(data: Path) -> None:
+    for id in (22, 31):
+        annotate(data / "Annotations" / f"{id}.xml", (0, 0, 128, 128), (0, 0, 128, 256))
+    annotate(data / "Annotations" / "21.xml", (0, 0, 64, 64))  # a stray file gives its clip no boxes
+    rows = open_set("flickr_soundnet:semi", data).rows
+    assert [(row.id, len(row.boxes), row.consensus) for row in rows] == [("21", 0, 1), ("22", 2, 2), ("31", 2, 2)]
+    (data / "Annotations" / "31.xml").unlink()
+    with pytest.raises(
+        DataError,
+        match=r"boxes for the 2 clips of flickr_soundnet:semi .* none for 1: 31\. .* of a flickr_sup_train\.txt",
+    ):
+        open_set("flickr_soundnet:semi", data)
+
+
 @pytest.mark.parametrize("split", ["test", "extended"])
 def test_without_boxes_the_message_says_what_to_put_where(data: Path, split: str) -> None:
     annotate(data / "Annotations" / "11.xml", (0, 0, 128, 128))
@@ -86,13 +101,14 @@ def test_annotations_of_another_form_are_told(data: Path) -> None:
         open_set("flickr_soundnet:test", data)
 
 
-@pytest.mark.parametrize(("split", "count"), [("10k", 10000), ("144k", 144000), ("supervised", 4750), ("test", 250)])
+@pytest.mark.parametrize(
+    ("split", "count"), [("10k", 10000), ("144k", 144000), ("supervised", 4750), ("semi", 14737), ("test", 250)]
+)
 def test_the_real_lists_have_the_known_lengths_and_overlaps(shared: Path, split: str, count: int) -> None:
     ids = flickr_soundnet.ids(split, shared)
     assert len(ids) == count
-    overlap = {"10k": 1, "144k": 20, "test": 250}
-    if split in overlap:
-        assert len(set(ids) & set(flickr_soundnet.ids("test", shared))) == overlap[split]
+    overlap = {"10k": 1, "144k": 20, "supervised": 0, "semi": 1, "test": 250}
+    assert len(set(ids) & set(flickr_soundnet.ids("test", shared))) == overlap[split]
 
 
 def test_the_real_negatives_are_of_unknown_kind(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

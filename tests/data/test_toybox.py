@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import colorsys
 import hashlib
+import itertools
 import os
 import pickle
 import subprocess
@@ -18,6 +20,7 @@ import pytest
 from earsight.data.clips import Limited, open_set
 from earsight.data.sets import toybox
 from earsight.data.sets.toybox import Toybox
+from earsight.data.toys.draw import TOYS
 from earsight.data.toys.scene import NAMES, Scene, make_scene, pitch_of
 from earsight.data.toys.sound import SOUNDS, toy_sound
 from earsight.data.toys.video import PLACES, TURN, cast, soundtrack
@@ -72,13 +75,18 @@ def test_every_process_makes_the_same_toybox() -> None:
 
 
 def test_the_scenes_are_the_ones_that_published_toybox_numbers_were_measured_on() -> None:
-    """A change of any draw changes this hash; results before and after it must not be compared."""
-    text = [
-        (row.id, row.label, row.kind, [[round(v, 4) for v in box] for box in row.boxes])
-        for name in toybox.SPLITS
-        for row in split(name).rows
-    ]
-    assert hashlib.sha256(repr(text).encode()).hexdigest()[:12] == "56c8173c4237"
+    """A change of any draw changes these hashes; results before and after it must not be compared."""
+
+    def drawn(*names: str) -> str:
+        text = [
+            (row.id, row.label, row.kind, [[round(v, 4) for v in box] for box in row.boxes])
+            for name in names
+            for row in split(name).rows
+        ]
+        return hashlib.sha256(repr(text).encode()).hexdigest()[:12]
+
+    assert drawn("train", "val", "test", "extended") == "56c8173c4237"
+    assert drawn("train_heard", "heard", "unheard") == "2cec00b21854"
 
 
 def test_another_seed_is_another_toybox() -> None:
@@ -90,9 +98,9 @@ def test_another_seed_is_another_toybox() -> None:
 
 def test_splits_share_no_scene_but_extended_holds_the_test_scenes() -> None:
     boxes = {name: {scene.toys for scene in scenes(name)} for name in toybox.SPLITS}
-    assert not boxes["train"] & boxes["val"]
-    assert not boxes["train"] & boxes["extended"]
-    assert not boxes["val"] & boxes["extended"]
+    for one, two in itertools.combinations(boxes, 2):
+        if {one, two} != {"test", "extended"}:
+            assert not boxes[one] & boxes[two]
     assert boxes["test"] <= boxes["extended"]
     ids = [row.id for name in toybox.SPLITS for row in split(name).rows]
     assert len(set(ids)) == len(ids)
@@ -104,10 +112,13 @@ def test_counts_and_shares_of_kinds() -> None:
         "val": 256,
         "test": 384,
         "extended": 768,
+        "train_heard": 3072,
+        "heard": 384,
+        "unheard": 384,
     }
-    for name in ("train", "test"):
+    for name in ("train", "test", "train_heard"):
         assert all(row.positive for row in split(name).rows)
-    for name in ("val", "extended"):
+    for name in toybox.EXTENDED:
         kinds = Counter(row.kind for row in split(name).rows)
         half = len(split(name)) // 2
         assert kinds["positive"] == half
@@ -160,7 +171,7 @@ def test_at_most_a_third_of_any_toy_is_hidden_by_another() -> None:
 
 
 def test_every_negative_is_certain() -> None:
-    for name in ("val", "extended"):
+    for name in toybox.EXTENDED:
         clips = split(name)
         seen: Counter[str] = Counter()
         for row, scene, sound in zip(clips.rows, clips._scenes, clips._sounds, strict=True):
@@ -180,6 +191,39 @@ def test_every_negative_is_certain() -> None:
                 assert [toy.name for toy in scene.toys].count(row.label) == 1
             assert row.label == (sound.name or "")
         assert min(seen["silent"], seen["off-screen"]) > 0.3 * sum(seen.values())
+
+
+def test_the_halves_of_the_open_set_share_no_class_in_sight_or_sound() -> None:
+    """A class that is not heard in training is not seen there either, not even silent."""
+    halves = {}
+    for name in ("train_heard", "heard", "unheard"):
+        seen = {toy.name for scene in scenes(name) for toy in scene.toys}
+        heard = {sound.name for sound in split(name)._sounds} - {None}
+        labels = Counter(row.label for row in split(name).rows if row.positive)
+        assert seen == heard == set(labels) == set(toybox.HALVES[name])
+        assert min(labels.values()) > 0.2 * labels.total()
+        halves[name] = seen
+    assert halves["train_heard"] == halves["heard"]
+    assert halves["heard"] | halves["unheard"] == set(NAMES)
+    assert not halves["heard"] & halves["unheard"]
+
+
+def test_toys_of_the_open_set_are_painted_and_placed_like_all_others() -> None:
+    """Colours keep to their class, sizes and places are as spread as elsewhere."""
+    for name in ("heard", "unheard"):
+        for scene in scenes(name)[:100]:
+            assert scene.source in scene.toys
+            for toy in scene.toys:
+                red, green, blue = toy.color
+                assert abs((colorsys.rgb_to_hsv(red, green, blue)[0] - TOYS[toy.name][1] + 0.5) % 1 - 0.5) < 0.2
+    areas = {
+        name: np.array([(x1 - x0) * (y1 - y0) for row in split(name).rows for x0, y0, x1, y1 in row.boxes])
+        for name in ("train", "train_heard")
+    }
+    for quantile in (0.1, 0.5, 0.9):
+        assert np.quantile(areas["train_heard"], quantile) == pytest.approx(
+            np.quantile(areas["train"], quantile), rel=0.1
+        )
 
 
 def test_negatives_of_other_sounds_show_positives_pictures() -> None:

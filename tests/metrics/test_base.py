@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow
 import pytest
 
-from earsight.errors import DataError
-from earsight.metrics.base import Records
+from earsight.errors import DataError, UsageError
+from earsight.metrics.base import TITLES, Records, higher_is_better, module_of
 from earsight.types import Row
 
 
@@ -95,3 +95,30 @@ def test_a_table_without_a_column_is_refused(toy: Records) -> None:
 def test_other_columns_of_a_table_are_ignored(toy: Records) -> None:
     table = toy.to_table().append_column("more", pyarrow.array(range(6)))
     assert len(Records.from_table(table)) == 6
+
+
+def test_a_write_that_fails_leaves_the_old_records(
+    toy: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy.write(tmp_path / "r.parquet")
+
+    def half(table: object, path: Path) -> None:
+        path.write_bytes(b"PAR1")
+        raise OSError("disk full")
+
+    monkeypatch.setattr("pyarrow.parquet.write_table", half)
+    with pytest.raises(OSError, match="disk full"):
+        toy.where(np.array([0])).write(tmp_path / "r.parquet")
+    assert len(Records.read(tmp_path / "r.parquet")) == len(toy)
+    assert [path.name for path in tmp_path.iterdir()] == ["r.parquet"]
+
+
+def test_numbers_know_their_file_and_which_way_is_better() -> None:
+    assert module_of("loc_acc/small").__name__.endswith("metrics.sizes")
+    assert higher_is_better("ap")
+    assert higher_is_better("max_f1/easy")
+    assert not higher_is_better("false_alarm_at_90")
+    assert all(higher_is_better(name) for name in TITLES)
+    for name in ("max_f2/easy", "ap/", "loc"):
+        with pytest.raises(UsageError, match=f"Unknown number '{name}'"):
+            module_of(name)

@@ -10,11 +10,11 @@ from earsight.errors import UsageError
 from earsight.official import import_checkpoint
 
 
-def run(checkpoint: Path, out: Path, *, force: bool = False, json: bool = False) -> int:
+def run(checkpoint: Path, out: Path, *, method: str = "", force: bool = False, json: bool = False) -> int:
     need(out.suffix == ".safetensors", "an output name that ends in .safetensors", out, "Add the ending.")
     if out.exists() and not force:
         raise UsageError(f"Expected no file at {out} yet, but got one. Use --force to replace it.")
-    imported = import_checkpoint(checkpoint, out)
+    imported = import_checkpoint(checkpoint, out, method)
     facts = {**imported.meta["imported"], "method": imported.method, "protocol": imported.meta["protocol"]}
     if json:
         say_json({**facts, "weights": str(out)})

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from earsight import registry
 from earsight.commands.screen import columns, say, say_json
 from earsight.config import need
+from earsight.recipes import RECIPES, Recipe
 
 Kind = Literal["methods", "sets", "metrics", "protocols", "recipes", "presets", "tables"]
 
@@ -16,7 +17,10 @@ Kind = Literal["methods", "sets", "metrics", "protocols", "recipes", "presets", 
 def run(kind: str, *, json: bool = False) -> int:
     rows = entries(kind)
     if json:
-        say_json([{"name": name, "summary": summary} for name, summary in rows])
+        more = {name: _facts(recipe) for name, recipe in RECIPES.items()} if kind == "recipes" else {}
+        say_json([{"name": name, "summary": summary, **more.get(name, {})} for name, summary in rows])
+    elif kind == "recipes":
+        say(recipes())
     elif rows:
         say(columns(rows))
     return 0
@@ -36,9 +40,7 @@ def entries(kind: str) -> list[tuple[str, str]]:
 
         return tables()
     if kind == "recipes":
-        from earsight.recipes import RECIPES
-
-        return [(name, _first_line(function)) for name, function in sorted(RECIPES.items())]
+        return [(name, recipe.source) for name, recipe in RECIPES.items()]
     if kind == "presets":
         return [
             (f"{method} {name}", _first_line(function))
@@ -47,6 +49,23 @@ def entries(kind: str) -> list[tuple[str, str]]:
         ]
     one = kind.removesuffix("s")
     return [(name, registry.summary(one, name)) for name in registry.names(one)]
+
+
+def recipes() -> str:
+    """All recipes by what they train on and how they are measured, each with its source."""
+    groups: dict[str, dict[str, list[tuple[str, str]]]] = {}
+    for name, recipe in RECIPES.items():
+        head = f"trained on {recipe.on}: {recipe.train}"
+        groups.setdefault(head, {}).setdefault(recipe.evaluate, []).append((f"    {name}", recipe.source))
+    parts = []
+    for head, commands in groups.items():
+        parts += ["\n".join([head, *(f"  {command}\n{columns(rows)}" for command, rows in commands.items())])]
+    return "\n\n".join(parts)
+
+
+def _facts(recipe: Recipe) -> dict[str, str]:
+    train = recipe.train.replace("NAME", recipe.name)
+    return {"method": recipe.method, "on": recipe.on, "train": train, "evaluate": recipe.evaluate}
 
 
 def _protocols() -> list[tuple[str, str]]:

@@ -10,30 +10,38 @@ negatives as positives, of the paper's three kinds:
 - easy: a positive's picture with the sound of another class that is not in the picture.
 - hard: a positive's picture with the sound of the same class, made by a toy of clearly another size: at least an octave
   away in pitch. The picture shows something that makes such sounds, but not this one.
+
+For open-set trials the classes are divided in two halves: `train_heard` (positives) and `heard` hold toys of one half
+alone, and `unheard` those of the other, which no clip of the two has shown or let be heard. `heard` and `unheard` are
+extended sets, with negatives made of the same half. `val` has all classes: validate on none (--val none), or say so.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from earsight.data.clips import ClipSet
+from earsight.data.toys.draw import TOYS, hue
 from earsight.data.toys.scene import NAMES, Scene, Toy, draw_area, make_scene, pitch_of
 from earsight.data.toys.sound import hiss, toy_sound
 from earsight.errors import UsageError
 from earsight.types import POSITIVE, Clip, Row
 
-SPLITS = ("train", "val", "test", "extended")
+SPLITS = ("train", "val", "test", "extended", "train_heard", "heard", "unheard")
 DEFAULTS = {"train": "train", "val": "val", "test": "extended"}
-COUNTS = {"train": 3072, "val": 128, "test": 384, "extended": 384}
-"""Positives in each split; val and extended hold as many negatives again."""
+COUNTS = {"train": 3072, "val": 128, "test": 384, "extended": 384, "train_heard": 3072, "heard": 192, "unheard": 192}
+"""Positives in each split; the extended ones hold as many negatives again."""
+EXTENDED = ("val", "extended", "heard", "unheard")
+HALVES = {"train_heard": NAMES[::2], "heard": NAMES[::2], "unheard": NAMES[1::2]}
+"""Classes of the splits that do not have all."""
 KINDS = (("real", 0.3), ("easy", 0.45), ("hard", 0.25))
 SIDE = 128
 CACHED = 4096
-_STREAM = {"train": 1, "val": 2, "test": 3, "extended": 3}
+_STREAM = {"train": 1, "val": 2, "test": 3, "extended": 3, "train_heard": 4, "heard": 5, "unheard": 6}
 
 
 @dataclass(frozen=True)
@@ -54,17 +62,18 @@ class Toybox(ClipSet):
         rows: list[Row] = []
         stream = (seed, _STREAM[split])
         positives = COUNTS[split]
+        names = HALVES.get(split, NAMES)
         for i in range(positives):
-            scene = make_scene((*stream, 0, i))
+            scene = _scene((*stream, 0, i), names)
             toy = _source(scene)
             scenes.append(scene)
             sounds.append(_Sound(toy.name, toy.pitch, (*stream, 1, i)))
             rows.append(Row(f"{split}-{i:05d}", toy.name, POSITIVE, (toy.box,)))
-        if split in ("val", "extended"):
+        if split in EXTENDED:
             kinds = [k for k, share in KINDS for _ in range(round(share * positives))][:positives]
             kinds += ["easy"] * (positives - len(kinds))
             for i, kind in enumerate(kinds):
-                scene, sound = _negative(kind, scenes[i], (*stream, 2, i))
+                scene, sound = _negative(kind, scenes[i], (*stream, 2, i), names)
                 scenes.append(scene)
                 sounds.append(sound)
                 rows.append(Row(f"{split}-{kind}-{i:05d}", sound.name or "", kind))
@@ -101,17 +110,43 @@ def _source(scene: Scene) -> Toy:
     return scene.source
 
 
-def _negative(kind: str, positive: Scene, seed: tuple[int, ...]) -> tuple[Scene, _Sound]:
-    """A scene and a sound that nothing in it makes."""
+def _scene(seed: tuple[int, ...], names: tuple[str, ...], without: str | None = None) -> Scene:
+    """A scene with toys of `names` alone; with `without`, one in which that class is not to be seen."""
+    scene = make_scene(seed, without=without)
+    return scene if names == NAMES else _recast(scene, [name for name in names if name != without])
+
+
+def _recast(scene: Scene, names: list[str]) -> Scene:
+    """The scene with other toys in the same places, as large and as deep in pitch.
+
+    At most two silent toys stay beside one that sounds: an easy negative needs a class that is not to be seen.
+    """
+    random = np.random.default_rng((*scene.seed, 2))
+    silent = [toy for toy in scene.toys if toy is not scene.source][: 2 if scene.source else len(names)]
+    cast = [toy for toy in scene.toys if toy is scene.source or toy in silent]
+    found = []
+    for toy, drawn in zip(cast, random.permutation(names), strict=False):
+        name = str(drawn)
+        color = hue(TOYS[name][1] + random.normal(0, 0.035), random.uniform(0.6, 1.0), random.uniform(0.6, 1.0))
+        found.append(replace(toy, name=name, color=color))
+    source = found[cast.index(scene.source)] if scene.source else None
+    return Scene(tuple(found), source, scene.seed)
+
+
+def _negative(
+    kind: str, positive: Scene, seed: tuple[int, ...], names: tuple[str, ...] = NAMES
+) -> tuple[Scene, _Sound]:
+    """A scene and a sound that nothing in it makes; the toys that are seen or heard are of `names`."""
     random = np.random.default_rng(seed)
     if kind == "real":
-        name = str(random.choice(NAMES))
+        name = str(random.choice(names))
         if random.uniform() < 0.5:
-            return make_scene((*seed, 1)), _Sound(None, 1.0, (*seed, 2))
-        return make_scene((*seed, 1), without=name), _Sound(name, pitch_of(draw_area(random), random), (*seed, 2))
+            return _scene((*seed, 1), names), _Sound(None, 1.0, (*seed, 2))
+        scene = _scene((*seed, 1), names, without=name)
+        return scene, _Sound(name, pitch_of(draw_area(random), random), (*seed, 2))
     if kind == "easy":
         visible = {toy.name for toy in positive.toys}
-        name = str(random.choice([n for n in NAMES if n not in visible]))
+        name = str(random.choice([n for n in names if n not in visible]))
         return positive, _Sound(name, pitch_of(draw_area(random), random), (*seed, 2))
     toy = _source(positive)
     while True:
