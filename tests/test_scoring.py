@@ -202,3 +202,20 @@ def test_dense_and_native_protocols_in_one_call_are_those_of_two_calls(side: int
         for column in ("ciou", "confidence", "predicted", "area", "by_size"):
             np.testing.assert_array_equal(getattr(got, column), getattr(wanted, column))
     assert_same(found[1], slowly(alone, rows, ALL[0]))
+
+
+def test_the_peak_is_the_weight_of_the_truth_under_the_highest_pixel() -> None:
+    left = Row("left", boxes=((0.0, 0.0, 0.5, 1.0),))
+    two = Row("two", boxes=((0.0, 0.0, 1.0, 1.0), (0.0, 0.0, 0.5, 1.0)), consensus=2)
+    none = Row("none", kind="easy")
+    on_left, on_right, on_both = (torch.tensor([[x]]) for x in ([2.0, 1.0], [1.0, 2.0], [2.0, 2.0]))
+    for row, maps, wanted in (
+        (left, on_left, 1.0),
+        (left, on_right, 0.0),
+        (left, on_both, 0.5),
+        (two, on_right, 0.5),
+        (none, on_left, np.nan),
+    ):
+        for spec in ("exact:size=8,upsample=bilinear", "official:size=8", "adaptive:size=8"):
+            (records,) = score(Maps(maps, maps, (0.0, 4.0)), [row], [get(spec)])
+            assert records.peak.tolist() == pytest.approx([wanted], nan_ok=True), (row.id, spec)

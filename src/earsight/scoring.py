@@ -174,6 +174,9 @@ def _chunk(
             counts[key] = np.array([[a for a, _ in inside], [b for _, b in inside], ranked.count(value)], np.float64)
         return counts[key]
 
+    # Where several pixels are highest, the peak is any of them: what their mean says.
+    highest = counted(ranked.span[1], None)
+    peak = highest[0] / highest[2]
     out: list[dict[str, F64]] = []
     for protocol in protocols:
         kept = counted(levels(ranked, protocol, support), order_statistic(protocol, n))
@@ -182,6 +185,7 @@ def _chunk(
             "support": support.astype(np.float64),
             "predicted": kept[2],
             "ciou": _ciou(kept, area, protocol),
+            "peak": peak,
             "confidence": ranked.span[1].astype(np.float64),  # "peak", and "max" of maps as large as this; see `score`
         }
         if protocol.confidence == "top_quarter_mean":

@@ -18,13 +18,14 @@ def main() -> int:
     ask = argparse.ArgumentParser(prog="python -m studies.toybox", description=__doc__)
     ask.add_argument("--out", type=Path, default=Path("runs/toybox"), help="folder of all runs; goes on where it was")
     ask.add_argument("--only", nargs="*", default=list(trials.GROUPS), choices=list(trials.GROUPS))
+    ask.add_argument("--seeds", nargs="*", type=int, default=list(trials.SEEDS))
     ask.add_argument("--jobs", type=int, default=1, help="runs at the same time")
     ask.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     ask.add_argument("--object-weights", default="imagenet", help="ResNet-18 that sees objects: imagenet, or a file")
     ask.add_argument("--no-page", action="store_true", help="train and measure only")
     args = ask.parse_args()
     device = pick_device(args.device)
-    todo = [trial for group in args.only for trial in trials.GROUPS[group]()]
+    todo = [trial for group in args.only for trial in trials.GROUPS[group](args.seeds)]
     threads = max(1, (os.cpu_count() or 1) // args.jobs)
     failed: list[str] = []
     with ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool:

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from earsight import bootstrap, protocols
 from earsight.data.clips import open_set
 from earsight.evaluate import center_prior
@@ -22,21 +20,24 @@ from studies.toybox.work import DONE
 
 RESULTS = Path(__file__).with_name("results.json")
 NAMES = ("ap", "max_f1", "loc_acc", "auroc")
-SPECS = {"exact": "exact", "own": "exact:confidence=native", "native": "exact:map=native"}
+SPECS = {"exact": "exact", "own": "exact:confidence=native", "native": "exact:map=native", "adaptive": "adaptive"}
 
 
 def collect(todo: Iterable[Trial], out: Path, path: Path) -> None:
     """Write every measurement of the trials, in percent: mean over seeds, 95% interval, and each seed's own number."""
     lines: dict[tuple[str, str, str], list[Trial]] = {}
+    hardware: set[str] = set()
     for trial in todo:
-        for file in json.loads((out / trial.key / DONE).read_text(encoding="utf-8")):
+        done = json.loads((out / trial.key / DONE).read_text(encoding="utf-8"))
+        hardware.add(done["hardware"])
+        for file in done["files"]:
             lines.setdefault((trial.group, trial.name, file), []).append(trial)
     rows = [_row(group, name, file, trials, out) for (group, name, file), trials in lines.items()]
     middle = center_prior(open_set(EXTENDED), protocols.get("exact"))
     about = {
         "command": "python -m studies.toybox",
         "commit": _commit(),
-        "hardware": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
+        "hardware": " and ".join(sorted(hardware)),
         "center_prior": {name: _percent(middle.metrics[name]) for name in NAMES},
         "ceiling": _percent(middle.ceiling),
     }

@@ -33,7 +33,10 @@ def work(trial: Trial, out: Path, device: str, object_weights: str, threads: int
     folder = out / trial.key
     if (folder / DONE).exists():
         return trial.key
-    train(trial.job, folder / "run", device=device, resume=(folder / "run" / "run.json").exists())
+    job = trial.job
+    if hasattr(job.config, "weights"):  # a method that is such a network and nothing else
+        job = replace(job, config=replace(job.config, weights=object_weights))
+    train(job, folder / "run", device=device, resume=(folder / "run" / "run.json").exists())
     made: list[str] = []
     for epoch, file in (("last", WEIGHTS), ("best", BEST_WEIGHTS)):
         if not (folder / "run" / file).exists():
@@ -42,7 +45,8 @@ def work(trial: Trial, out: Path, device: str, object_weights: str, threads: int
         for name, model in forms(trial, loaded, object_weights, device):
             for test in trial.tests:
                 made += measure(folder, model, test, [epoch, *name, test.partition(":")[2]], device)
-    write_text(folder / DONE, json.dumps(made) + "\n")
+    hardware = torch.cuda.get_device_name() if device == "cuda" else "CPU"
+    write_text(folder / DONE, json.dumps({"files": made, "hardware": hardware}) + "\n")
     return trial.key
 
 
@@ -78,8 +82,8 @@ def opened(test: str) -> ClipSet:
 
 
 def measure(folder: Path, model: Method, test: str, name: list[str], device: str) -> list[str]:
-    """Records under the exact protocol, with the method's own confidence where it has one, and of its native map."""
-    wanted = {"exact": "exact", "native": "exact:map=native"}
+    """Records under the exact protocol, of the native map, with masks of the right size, and by the own confidence."""
+    wanted = {"exact": "exact", "native": "exact:map=native", "adaptive": "adaptive"}
     if an_answer(model.to(device), device).confidence is not None:
         wanted["own"] = "exact:confidence=native"
     results = evaluate_all(model, opened(test), [protocols.get(spec) for spec in wanted.values()], device=device)

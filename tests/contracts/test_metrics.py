@@ -53,6 +53,7 @@ def records(count: int, seed: int = 0, kinds: tuple[str, ...] = ("positive", "ea
         by_size[:, 4].copy(),
         predicted=random.integers(0, 224**2 + 1, count).astype(float),
         by_size=by_size,
+        peak=np.where(positive, random.integers(0, 3, count) / 2, np.nan),
     )
     for column in fields(made):
         getattr(made, column.name).flags.writeable = False
@@ -193,7 +194,7 @@ def test_a_perfect_answer_is_better_than_a_useless_one(name: str, protocol: str)
     def answer(confidence: np.ndarray, ciou: float, marked: float) -> Records:
         right = np.where(positive, ciou, np.nan)
         by_size, predicted = np.repeat(right[:, None], 9, axis=1), np.where(positive, area, marked)
-        return Records(ids, kind, label, area, confidence, right, predicted=predicted, by_size=by_size)
+        return Records(ids, kind, label, area, confidence, right, predicted=predicted, by_size=by_size, peak=right)
 
     best = compute(name, answer(rising[::-1], 1.0, 0.0), protocol)
     worst = compute(name, answer(rising, 0.0, 224.0**2), protocol)

@@ -53,6 +53,7 @@ class Records:
         predicted: pixels that the protocol keeps of the map; NaN when that was not measured.
         by_size: (N, 9), cIoU of the highest 10%, 20%, ... 90% of the pixels, NaN for negatives; (N, 0) when that was
             not measured.
+        peak: weight of the ground truth at the map's highest pixel; NaN for negatives and when that was not measured.
     """
 
     id: Strings
@@ -64,6 +65,7 @@ class Records:
     support: F64 = field(default_factory=_not_given)
     predicted: F64 = field(default_factory=_not_given)
     by_size: F64 = field(default_factory=_not_given)
+    peak: F64 = field(default_factory=_not_given)
 
     def __post_init__(self) -> None:
         for column in fields(self):
@@ -73,6 +75,7 @@ class Records:
             "support": self.area,
             "predicted": np.full(len(self.id), np.nan),
             "by_size": np.zeros((len(self.id), 0)),
+            "peak": np.full(len(self.id), np.nan),
         }
         for name, value in without.items():
             if getattr(self, name).shape == (0,):
@@ -99,7 +102,7 @@ class Records:
     def of(cls, rows: Sequence[Row], **columns: F64) -> Records:
         """Records of these rows with the other columns by name; the cIoU of negatives becomes NaN."""
         negative = np.array([not row.positive for row in rows], dtype=bool)
-        for name in ("ciou", "by_size"):
+        for name in ("ciou", "by_size", "peak"):
             if name in columns:
                 columns[name] = columns[name].copy()
                 columns[name][negative] = np.nan

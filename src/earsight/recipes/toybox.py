@@ -41,6 +41,7 @@ class _Toybox:
 # and why FNAC's masks are off, is told in docs/results-toybox.md.
 _TRIMAP = {"positive": 0.5, "negative": 0.3}
 _FALSE_NEGATIVES = {"suppress_by_sound": 10.0, "enhance": 10.0, "suppress_by_picture": 10.0}
+_LARGE = replace(INPUTS, image_size=224, resize=224)
 _KNOWS = "earsight: nothing to learn; measured and calibrated on the built-in set"
 _RUNS = {
     "slavc": _Toybox("slavc", {"dim": 128, "temperature": 0.07, "momentum": 0.99}, schedule="constant"),
@@ -59,8 +60,8 @@ _RUNS = {
     "coarse_to_fine_classes": _Toybox("coarse_to_fine", {"labels": "classes", "categories": 8}, lr=1e-3),
     "dsol": _Toybox("dsol", {"clusters": 8, "passes": 1}, lr=1e-3),
     "avobject": _Toybox("avobject", {"dim": 128}, lr=1e-3),
-    "center_prior": _Toybox("center_prior", source=_KNOWS),
-    "ogl": _Toybox("ogl", inputs=replace(INPUTS, image_size=224, resize=224), source=_KNOWS),
+    "center_prior": _Toybox("center_prior", inputs=_LARGE, source=_KNOWS),
+    "ogl": _Toybox("ogl", inputs=_LARGE, source=_KNOWS),
 }
 RECIPES = tuple(
     Recipe(f"{name}_toybox", run.method, "toybox:train", ("toybox:extended",), run.source, run, data=False)
