@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from earsight import bootstrap
-from earsight.bootstrap import NAMES, Difference, intervals, paired
+from earsight.bootstrap import NAMES, Difference, intervals, over_seeds, paired
 from earsight.errors import DataError, UsageError
 from earsight.evaluate import measure
 from earsight.metrics.base import Records, module_of
@@ -152,3 +152,26 @@ def test_bad_settings_are_refused() -> None:
         intervals(some(), EXACT, level=95)
     with pytest.raises(UsageError, match="Unknown number 'app', did you mean 'ap'"):
         intervals(some(), EXACT, ("app",))
+
+
+def test_over_seeds_gives_the_mean_of_the_runs_and_an_interval_around_it() -> None:
+    runs = [some(seed=seed, skill=0.3, digits=9) for seed in range(3)]
+    found = over_seeds(runs, EXACT, ("ap", "loc_acc"), draws=200)
+    for name, (mean, low, high) in found.items():
+        each = [measure(one, EXACT)[name] for one in runs]
+        assert mean == pytest.approx(np.mean(each))
+        assert low < mean < high
+
+
+def test_runs_that_are_alike_have_the_interval_of_one_and_others_a_wider_one() -> None:
+    one = some(seed=0, skill=0.3, digits=9)
+    (low, high) = intervals(one, EXACT, ("loc_acc",), draws=300)["loc_acc"]
+    assert over_seeds([one, one, one], EXACT, ("loc_acc",), draws=300)["loc_acc"][1:] == pytest.approx((low, high))
+    worse = some(seed=0, digits=9)
+    _, below, above = over_seeds([one, worse, one], EXACT, ("loc_acc",), draws=300)["loc_acc"]
+    assert above - below > high - low
+
+
+def test_runs_on_other_clips_are_refused() -> None:
+    with pytest.raises(DataError, match=r"Expected runs measured on the same clips, but their ids differ"):
+        over_seeds([some(60), some(61)], EXACT)

@@ -212,10 +212,11 @@ def test_the_peak_is_the_weight_of_the_truth_under_the_highest_pixel() -> None:
     for row, maps, wanted in (
         (left, on_left, 1.0),
         (left, on_right, 0.0),
-        (left, on_both, 0.5),
         (two, on_right, 0.5),
         (none, on_left, np.nan),
     ):
         for spec in ("exact:size=8,upsample=bilinear", "official:size=8", "adaptive:size=8"):
             (records,) = score(Maps(maps, maps, (0.0, 4.0)), [row], [get(spec)])
             assert records.peak.tolist() == pytest.approx([wanted], nan_ok=True), (row.id, spec)
+    (records,) = score(Maps(on_both, on_both), [left], [get("exact:size=2,upsample=bilinear")])
+    assert records.peak.tolist() == [0.5], "of equal peaks, each counts"

@@ -23,6 +23,7 @@ def text() -> str:
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     rows, about = results["rows"], results["about"]
     known = {name: make(rows, about) for name, make in TABLES.items()} | {k: str(v) for k, v in about.items()}
+    known["middle"] = f"{about['center_prior']['loc_acc']:.2f}"
     return re.sub(r"\{\{(\w+)\}\}", lambda found: known[found[1]], WORDS.read_text(encoding="utf-8"))
 
 
@@ -63,11 +64,17 @@ def _mean(row: dict[str, Any]) -> float:
 
 
 def with_prior(rows: Rows, about: dict[str, Any]) -> str:
+    """A method whose map has no bounds is joined by EZ-VSL's fusion, and told apart by its own confidence."""
     lines = []
     for name in names(rows, "methods"):
-        plain, prior = one(rows, "methods", name), one(rows, "methods", name, form="ogl")
-        if prior is not None:
-            lines.append([f"`{name}`", *(cell(row, metric) for metric in ("ap", "loc_acc") for row in (plain, prior))])
+        pair = one(rows, "methods", name), one(rows, "methods", name, form="ogl")
+        if pair[1] is None:
+            pair = (
+                one(rows, "methods", name, protocol="own"),
+                one(rows, "methods", name, protocol="own", form="ogl_minmax"),
+            )
+        called = f"`{name}`" + (" (min-max)" if pair[0] is not None and pair[0]["protocol"] == "own" else "")
+        lines.append([called, *(cell(row, metric) for metric in ("ap", "loc_acc") for row in pair)])
     return table(["method", "AP", "AP + OGL", "LocAcc", "LocAcc + OGL"], lines)
 
 
@@ -82,6 +89,22 @@ def confidences(rows: Rows, about: dict[str, Any]) -> str:
     header = ["method", "AP, map's maximum", "AP, own confidence", "AUROC, maximum", "AUROC, own",
               "LocAcc, dense", "LocAcc, native"]  # fmt: skip
     return table(header, lines)
+
+
+def where_peaks_are(rows: Rows, about: dict[str, Any]) -> str:
+    """Of the runs that were measured with it: whether the map's peak is on the source, and LocAcc of the right size."""
+    lines = []
+    for name in names(rows, "methods"):
+        plain, sized = one(rows, "methods", name), one(rows, "methods", name, protocol="adaptive")
+        if plain is None or sized is None:
+            continue
+        at = [i for i, seed in enumerate(plain["seeds"]) if seed in sized["seeds"]]
+        peaks = [plain["pointing_by_seed"][i] for i in at]
+        half = [plain["loc_acc_by_seed"][i] for i in at]
+        numbers = (sum(peaks) / len(at), sum(half) / len(at), sized["numbers"]["loc_acc"][0])
+        lines.append([f"`{name}`", *(f"{number:.2f}" for number in numbers)])
+    header = ["method", "peak on the source", "LocAcc, half of the picture", "LocAcc, masks of the right size"]
+    return table(header, sorted(lines, key=lambda line: -float(line[1])))
 
 
 def early_stopping(rows: Rows, about: dict[str, Any]) -> str:
@@ -153,6 +176,7 @@ TABLES = {
     "with_prior": with_prior,
     "confidences": confidences,
     "early_stopping": early_stopping,
+    "where_peaks_are": where_peaks_are,
     "visual_dropout": lambda rows, about: ablation(rows, "visual_dropout", "0.9"),
     "audio_dropout": lambda rows, about: ablation(rows, "audio_dropout", "0"),
     "momentum": lambda rows, about: ablation(rows, "momentum", "0.99"),

@@ -12,8 +12,8 @@ from earsight import bootstrap, protocols
 from earsight.data.clips import open_set
 from earsight.evaluate import center_prior
 from earsight.files import write_text
-from earsight.metrics import loc_acc, max_f1
-from earsight.metrics.base import Records
+from earsight.metrics import loc_acc, max_f1, pointing
+from earsight.metrics.base import Records, defined
 from earsight.train.log import LOG, read_log
 from studies.toybox.trials import EXTENDED, Trial
 from studies.toybox.work import DONE
@@ -63,6 +63,7 @@ def _row(group: str, name: str, file: str, trials: list[Trial], out: Path) -> di
         "numbers": {metric: [_percent(value) for value in found[metric]] for metric in NAMES},
         "loc_acc_by_seed": [_percent(one["loc_acc"]) for one in each],
         "max_f1_by_seed": [_percent(one["max_f1"]) for one in each],
+        "pointing_by_seed": [defined(_percent(pointing.compute(one, protocol)["pointing"])) for one in runs],
         "floor": _percent(sum(max_f1.floor(one, protocol) for one in runs) / len(runs)),
     }
 

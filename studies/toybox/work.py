@@ -62,7 +62,7 @@ def forms(trial: Trial, loaded: Weights, object_weights: str, device: str) -> It
         # SLAVC's fusion needs bounds; a method without any is joined by EZ-VSL's, which has another published weight.
         fixed = an_answer(loaded.model, device).bounds is not None
         prior = ObjectPrior(ALPHA, weights=object_weights) if fixed else ObjectPrior(0.4, "ezvsl", object_weights)
-        yield ["ogl"], prior.added_to(loaded).model
+        yield ["ogl" if fixed else "ogl_minmax"], prior.added_to(loaded).model
 
 
 def an_answer(model: Method, device: str) -> Maps:
