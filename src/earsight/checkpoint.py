@@ -83,7 +83,7 @@ def read_header(path: Path | str) -> dict[str, Any]:
     except safetensors.SafetensorError as error:
         raise CheckpointError(
             f"Expected an earsight weights file, but {path} is not one ({error}). "
-            "For the published SLAVC or EZ-VSL .pth files use: earsight import FILE"
+            "For the published .pth files of SLAVC, EZ-VSL, FNAC or LVS use: earsight import FILE"
         ) from error
     if text is None:
         raise CheckpointError(f"Expected an earsight weights file, but {path} holds tensors without earsight's header.")
