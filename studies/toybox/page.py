@@ -11,11 +11,31 @@ from studies.toybox.tables import RESULTS
 
 WORDS = Path(__file__).with_name("page.md")
 PAGE = Path(__file__).parents[2] / "docs" / "results-toybox.md"
+METHOD_PAGES = sorted((PAGE.parent / "methods").glob("*.md"))
+MARKS = ("<!-- measured by python -m studies.toybox -->", "<!-- end of what was measured -->")
 Rows = list[dict[str, Any]]
 
 
 def write() -> None:
+    """The page itself, and each method's own numbers on the method's page."""
     PAGE.write_text(text(), encoding="utf-8")
+    for path in METHOD_PAGES:
+        path.write_text(with_numbers(path), encoding="utf-8")
+
+
+def with_numbers(path: Path) -> str:
+    """A method's page with what was measured between its two marks."""
+    rows = json.loads(RESULTS.read_text(encoding="utf-8"))["rows"]
+    lines = []
+    for name in names(rows, "methods"):
+        if name.startswith(path.stem):
+            last, best = one(rows, "methods", name), one(rows, "methods", name, "best")
+            prior = one(rows, "methods", name, form="ogl") or one(rows, "methods", name, form="ogl_minmax")
+            numbers = [cell(last, metric) for metric in ("ap", "max_f1", "loc_acc")]
+            lines.append([f"`{name}_toybox`", *numbers, cell(best, "loc_acc", False), cell(prior, "loc_acc", False)])
+    made = table(["recipe", "AP", "max-F1", "LocAcc", "LocAcc, best epoch", "LocAcc with OGL"], lines)
+    before, _, rest = path.read_text(encoding="utf-8").partition(MARKS[0])
+    return f"{before}{MARKS[0]}\n\n{made}\n\n{MARKS[1]}{rest.partition(MARKS[1])[2]}"
 
 
 def text() -> str:

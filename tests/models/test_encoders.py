@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from earsight.errors import UsageError
 from earsight.models import encoders as encoders_module
-from earsight.models.audio import ResNetAudio, SmallAudio
+from earsight.models.audio import ResNetAudio, SmallAudio, loudest
 from earsight.models.ema import frozen_copy, update
 from earsight.models.encoders import Encoders, init_like_published, make_encoders, no_start_weights
 from earsight.models.image import ResNetImage, SmallImage
@@ -163,3 +163,20 @@ def test_similarity_is_float32_in_half_precision_regions_and_of_zeros_is_zero() 
         got = all_pairs(image, audio)
     assert got.dtype == torch.float32
     assert not got.any()
+
+
+def test_the_loudest_value_and_its_gradient_are_the_same_with_repeatable_kernels() -> None:
+    x = torch.randn(3, 4, 5, 6, generator=torch.Generator().manual_seed(0))
+    found = []
+    for deterministic in (False, True):
+        mine = x.clone().requires_grad_()
+        torch.use_deterministic_algorithms(deterministic)
+        try:
+            value = loudest(mine)
+            value.square().sum().backward()
+        finally:
+            torch.use_deterministic_algorithms(False)
+        assert mine.grad is not None
+        found.append((value.detach(), mine.grad))
+    assert torch.equal(found[0][0], found[1][0])
+    assert torch.equal(found[0][1], found[1][1])

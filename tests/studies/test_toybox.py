@@ -24,9 +24,17 @@ def test_the_page_is_what_the_results_say() -> None:
     assert not re.search(r"\{\{|\bnan\b", page.text())
 
 
+@pytest.mark.parametrize("path", page.METHOD_PAGES, ids=lambda path: path.stem)
+def test_a_methods_page_has_the_numbers_of_the_results(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count(page.MARKS[0]) == text.count(page.MARKS[1]) == 1
+    assert page.with_numbers(path) == text, "write it anew: python -m studies.toybox"
+
+
 def test_every_method_has_a_recipe_and_a_line_in_the_table() -> None:
     names = {trial.name for trial in trials.methods(trials.SEEDS)}
     assert set(registry.names("method")) <= names
+    assert {path.stem for path in page.METHOD_PAGES} == set(registry.names("method"))
     rows = json.loads(tables.RESULTS.read_text(encoding="utf-8"))["rows"]
     for name in names:
         assert page.one(rows, "methods", name) is not None, name

@@ -5,6 +5,7 @@ Without pooling they give all places of the spectrogram, (B, channels, f, t).
 
 from __future__ import annotations
 
+import torch
 import torchvision
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_max_pool2d
@@ -16,8 +17,11 @@ def loudest(x: Tensor) -> Tensor:
     """The largest value over time and frequency: (B, C, F, T) -> (B, C).
 
     NOTE: not amax, whose gradient looks for the places that equal the maximum; compiled in bfloat16 it compares rounded
-    with unrounded values, finds none, and divides by zero. Pooling remembers the place.
+    with unrounded values, finds none, and divides by zero. Pooling remembers the place, and so does max, which is used
+    where only repeatable kernels are allowed: on a GPU the gradient of this pooling is not one.
     """
+    if torch.are_deterministic_algorithms_enabled():
+        return x.flatten(2).max(2).values
     return adaptive_max_pool2d(x, 1).flatten(1)
 
 
