@@ -110,9 +110,9 @@ def test_impossible_inputs_are_refused(settings: dict[str, Any], message: str) -
     [
         ({"epochs": 0}, "Expected epochs of at least 1, but got 0"),
         ({"batch_size": 1}, "Expected batch_size of at least 2"),
-        ({"optimizer": "sgd"}, "Expected optimizer adam or adamw, but got 'sgd'"),
+        ({"optimizer": "sdg"}, "Expected optimizer adam or adamw or sgd, but got 'sdg'"),
         ({"precision": "fp16"}, "Expected precision fp32 or bf16, but got 'fp16'"),
-        ({"keep": "first"}, "Expected keep last or best, but got 'first'"),
+        ({"keep": "first"}, "Expected keep last or best or both, but got 'first'"),
         ({"lr": 0.0}, "Expected a positive lr, but got 0.0"),
         ({"lr": float("nan")}, "Expected a positive lr, but got nan"),
         ({"weight_decay": -1.0}, "Expected weight_decay of at least 0, but got -1.0"),

@@ -290,3 +290,10 @@ def test_truncated_files_are_refused(tmp_path: Path, ezvsl: Published, keep: int
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(CheckpointError, match=r"damaged file or another format .*Get it again"):
         official.convert(path)
+
+
+def test_weights_of_earsight_need_no_import(tmp_path: Path) -> None:
+    with pytest.raises(
+        CheckpointError, match=r"Expected an official checkpoint, .* Weights of earsight need no import"
+    ):
+        official.convert(tmp_path / "weights.safetensors")

@@ -70,7 +70,9 @@ def find_weights(path: Path | str) -> Path:
             )
         return path / WEIGHTS
     if not path.is_file():
-        raise CheckpointError(f"Expected a weights file or a run's folder, but there is nothing at {path}.")
+        raise CheckpointError(
+            f"Expected a weights file or a run's folder, but there is nothing at {path}. Check the path."
+        )
     return path
 
 

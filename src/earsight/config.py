@@ -163,6 +163,9 @@ class Supervision:
         check_choices(self)
         need(0 <= self.weight < math.inf, "a weight of at least 0", self.weight)
         need(0 < self.share <= 1, "a share above 0 and at most 1", self.share)
+        chosen = self.share < 1 or bool(self.ids)
+        need(self.weight > 0 or not chosen, "a weight above 0 where annotated clips are chosen", self.weight,
+             "Add --supervision.weight 1.")  # fmt: skip
 
 
 def to_json(config: Any) -> dict[str, Any]:

@@ -66,8 +66,11 @@ def supervised(maps: Maps, truth: Tensor, form: Literal["squared", "bce"]) -> Te
         score = interpolate(score[:, None], truth.shape[1:], mode="bicubic", align_corners=False)[:, 0]
     if form == "squared":
         return (score - truth).square().mean()
-    stretched = (score - score.min()) / (score.max() - score.min() + 1e-12)
-    return binary_cross_entropy(stretched.clamp(0, 1), truth)
+    stretched = ((score - score.min()) / (score.max() - score.min() + 1e-12)).clamp(0, 1)
+    # Stretching holds the extremes at 0 and 1, where the cross-entropy is so steep that rounding would become gradient.
+    inside = (stretched > 1e-5) & (stretched < 1 - 1e-5)
+    with torch.autocast(truth.device.type, enabled=False):  # which refuses this function on a GPU
+        return binary_cross_entropy(torch.where(inside, stretched, stretched.detach()), truth)
 
 
 def partners(index: Tensor, shift: int) -> Tensor:

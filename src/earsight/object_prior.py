@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -94,7 +95,7 @@ class ObjectPrior:
         """
         if self.alpha == 1:
             return weights
-        on = next(weights.model.parameters(), torch.empty(0)).device
+        on = next(chain(weights.model.parameters(), weights.model.buffers()), torch.empty(0)).device
         network = str(find_weights(self.weights)) if Path(self.weights).is_dir() else self.weights
         objects = ogl.Model(ogl.Config(weights=network), weights.inputs)
         model = Fused(weights.model, objects.to(on), self).eval()

@@ -17,7 +17,7 @@ from torch import Tensor
 from earsight import registry
 from earsight.checkpoint import save_weights
 from earsight.config import Inputs
-from earsight.errors import UsageError
+from earsight.errors import CheckpointError, UsageError
 from earsight.methods.base import Preset, build
 from earsight.models.encoders import no_start_weights
 from earsight.models.weights import read_pickle, sha256, tensors
@@ -61,6 +61,11 @@ class Imported:
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, float]]:
     """The tensors of a file, and the plain numbers beside them."""
+    if path.suffix == ".safetensors":
+        raise CheckpointError(
+            f"Expected an official checkpoint, a .pth file as its authors published it, but got {path}. "
+            "Weights of earsight need no import: name them to earsight eval or localize as they are."
+        )
     found = read_pickle(path, _NUMPY_SCALARS)
     beside: Mapping[Any, Any] = found if isinstance(found, Mapping) else {}
     numbers = {

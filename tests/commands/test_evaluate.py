@@ -92,7 +92,9 @@ def test_saved_maps_score_as_the_model_did(weights: Path, tmp_path: Path, capsys
     names = ["--protocol", "exact", "official", "paper"]
     args = ["eval", str(weights), "--on", "toybox:extended", "--device", "cpu", "--json", *names]
     assert main([*args, "--save-maps", str(maps)]) == 0
-    measured = json.loads(capsys.readouterr().out)["evaluations"]
+    got = capsys.readouterr()
+    measured = json.loads(got.out)["evaluations"]
+    assert f"next: earsight score {maps} --on toybox:extended --name {measured[0]['model']}\n" in got.err
     assert main(["score", str(maps), "--on", "toybox:extended", "--json", *names]) == 0
     scored = json.loads(capsys.readouterr().out)["evaluations"]
     for kept in ("metrics", "floor", "ceiling", "list_hash", "n"):

@@ -126,6 +126,8 @@ def test_validation_is_the_sets_own_split_unless_given(flags: str, val: str, tra
         ("slavec --on toybox -o r", "Unknown method 'slavec', did you mean 'slavc'?"),
         ("slavc -o r", "Expected a training set, but got none. Add --on SET, one of: "),
         ("slavc --on toyboks -o r", "Unknown set 'toyboks', did you mean 'toybox'?"),
+        ("slavc --on toybox -o r --protocol exat", "Unknown protocol 'exat', did you mean 'exact'?"),
+        ("slavc --on toybox -o r --protocol universal", "has a level, but got universal. Write universal:level=SCORE"),
         ("slavc --on toybox -o r --preset papr", "Unknown preset 'papr', did you mean 'paper'? Known: official, paper"),
         ("slavc -o r --recipe slavc_toyboks", "Unknown recipe 'slavc_toyboks', did you mean 'slavc_toybox'?"),
         ("slavc -o r --recipe slavc_toybox --preset paper", "Expected --recipe or --preset, but got both"),

@@ -14,11 +14,12 @@ from torch import Tensor
 
 from earsight import registry
 from earsight.checkpoint import load_weights, save_weights
-from earsight.config import Inputs, Optim, from_json, to_json
+from earsight.config import Inputs, Optim, Supervision, from_json, to_json
 from earsight.masking import predict
 from earsight.methods.base import Method, Preset, build
 from earsight.models.encoders import Encoders
 from earsight.protocols import PROTOCOLS, get
+from earsight.train.supervision import Supervised
 from earsight.types import Batch, Maps, Step
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -158,6 +159,30 @@ def test_every_trainable_parameter_of_every_stage_gets_a_gradient_and_nothing_fr
                 assert torch.isfinite(p.grad).all(), key
             else:
                 assert p.grad is None, f"{key} is frozen in stage {stage.name}"
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("form", ["", "own", "squared", "bce"])
+def test_half_precision_changes_little_with_and_without_ground_truth(name: str, form: str) -> None:
+    found: dict[bool, list[float]] = {}
+    for half in (False, True):
+        model = learner(name)
+        step_of = Supervised(model, Supervision(float(bool(form)), form or "own"))  # type: ignore[arg-type]
+        found[half] = []
+        for stage in model.stages(2):
+            model.start_stage(stage)
+            for left in reversed(range(stage.epochs if model.rests else 1)):
+                model.zero_grad()
+                torch.manual_seed(0)
+                with torch.autocast("cpu", torch.bfloat16, enabled=half):
+                    step = step_of(beside(model, pairs(), pairs()))
+                step.loss.backward()
+                assert step.loss.dtype == torch.float32
+                assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+                found[half].append(step.loss.item())
+                if left:
+                    model.between_epochs(Lent(pairs()))
+    assert found[True] == pytest.approx(found[False], rel=0.1, abs=0.05)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -313,6 +314,22 @@ def test_training_may_hear_more_than_the_model_does() -> None:
     assert batch.waveforms.shape == (4, 8000)
     (batch,) = batches(train_batches(Painted(4), INPUTS, batch_size=4, seed=0, epoch=0, seconds=0.1))
     assert batch.waveforms.shape == (4, INPUTS.samples)
+
+
+@pytest.mark.parametrize(
+    ("length", "time"), [(12000, 0.75), (12000, 0.1), (12000, 1.4), (5000, 0.3), (1500, 0.1), (0, 0.0)]
+)
+def test_what_the_model_hears_is_in_the_middle_of_what_training_hears(length: int, time: float) -> None:
+    class Ramps(Painted):
+        def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+            wave = np.linspace(-1, 1, length, dtype=np.float32)
+            return replace(super().read(index, rate, seconds, draw), waveform=wave, rate=rate, time=time)
+
+    (plain,) = batches(train_batches(Ramps(4), INPUTS, batch_size=4, seed=0, epoch=0))
+    (longer,) = batches(train_batches(Ramps(4), INPUTS, batch_size=4, seed=0, epoch=0, seconds=1.0))
+    extra = (8000 - INPUTS.samples) // 2
+    assert longer.waveforms.shape == (4, 8000)
+    assert torch.equal(longer.waveforms[:, extra : extra + INPUTS.samples], plain.waveforms)
 
 
 def test_ground_truth_that_may_not_be_used_is_left_empty() -> None:

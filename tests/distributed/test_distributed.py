@@ -125,6 +125,16 @@ def test_features_come_in_the_order_of_the_set_from_one_process_and_from_two(tmp
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("clips", [8, 20])
+def test_a_process_without_a_batch_of_its_own_gets_the_features_of_all(tmp_path: Path, clips: int) -> None:
+    features, places = parity.extract("tiny.tones", clips)  # one batch, or three, for two processes
+    assert places.tolist() == list(range(clips))
+    for got, at in processes.together(tmp_path, 2, parity.extract, "tiny.tones", clips):
+        assert torch.equal(got, features)
+        assert torch.equal(at, places)
+
+
+@pytest.mark.slow
 def test_features_of_unreadable_clips_are_missing_and_move_no_others(tmp_path: Path) -> None:
     features, places = parity.extract("tiny.tones:torn")
     assert [i for i in range(64) if features[i].isnan().any()] == [3, 17]

@@ -13,10 +13,13 @@ from tiny import dsol_steps, parity, processes
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", ["music", "audioset"])
 @pytest.mark.parametrize("kind", ["match", "classify", "mix"])
-def test_two_processes_have_the_loss_gradient_and_state_of_one(tmp_path: Path, kind: str, variant: str) -> None:
-    one = dsol_steps.steps(kind, (parity.CLIPS,), variant)
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_two_processes_have_the_loss_gradient_and_state_of_one(
+    tmp_path: Path, kind: str, variant: str, weight: float
+) -> None:
+    one = dsol_steps.steps(kind, (parity.CLIPS,), variant, weight)
     assert one.gradient
-    for two in processes.together(tmp_path, 2, dsol_steps.steps, kind, (5, 3), variant):
+    for two in processes.together(tmp_path, 2, dsol_steps.steps, kind, (5, 3), variant, weight):
         assert two.loss == pytest.approx(one.loss, rel=1e-4)
         assert two.gradient.keys() == one.gradient.keys()
         for key, wanted in one.gradient.items():

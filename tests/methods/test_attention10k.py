@@ -11,12 +11,14 @@ import torch
 from torch import Tensor, nn
 
 import tiny
+from earsight.config import Supervision
 from earsight.errors import UsageError
 from earsight.losses import partners
-from earsight.methods.attention10k import Config, Model, attend, distance_ratio, official, paper
+from earsight.methods.attention10k import Config, Model, attend, attention_loss, distance_ratio, official, paper
 from earsight.models.encoders import Encoders
 from earsight.models.similarity import paired
-from earsight.types import Batch
+from earsight.train.supervision import Supervised
+from earsight.types import Batch, Maps, Step
 from tiny import INPUTS
 from tiny.noise import make_batch
 
@@ -58,6 +60,23 @@ def test_attention_and_attended_picture_of_two_places_equal_the_hand_computed_va
         torch.testing.assert_close(alpha.flatten(), torch.tensor(wanted), atol=1e-5, rtol=0)
         seen = torch.einsum("bchw,bhw->bc", image, alpha)
         torch.testing.assert_close(seen.flatten(), torch.tensor(wanted), atol=1e-5, rtol=0)
+
+
+def test_the_supervised_term_equals_the_hand_computed_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    cosine = torch.tensor([[[1.0, 0.0]], [[1.0, 0.0]]])
+    truth = torch.tensor([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]])
+    assert attention_loss(attend(cosine)[:1], truth[:1]).item() == pytest.approx(0.31326, abs=1e-5)
+    # Half of the weight is as good as all of it: ground truth is made to add up to 1.
+    assert attention_loss(attend(cosine)[:1], truth[:1] / 2).item() == pytest.approx(0.31326, abs=1e-5)
+    # One annotated clip in a batch of two, whose mean runs over both, as published.
+    batch = Batch(torch.zeros(2, 3, 2, 2), torch.zeros(2, 9), torch.arange(2), ("a", "b"), truth,
+                  torch.tensor([True, False]))  # fmt: skip
+    model = make_model()
+    told = Step(torch.tensor(1.0), {}, Maps(attend(cosine), cosine, (-1.0, 1.0)))
+    monkeypatch.setattr(model, "forward", lambda batch: told)
+    for over, wanted in (("batch", 0.15663), ("annotated", 0.31326)):
+        step = Supervised(model, Supervision(1.0, "own", over))(batch)  # type: ignore[arg-type]
+        assert step.loss.item() == pytest.approx(1 + wanted, abs=1e-5)
 
 
 def test_without_the_relu_negative_cosines_count() -> None:
@@ -114,6 +133,17 @@ def test_the_training_step_equals_a_slow_loop_over_clips(entries: str) -> None:
         near, far = ((picture - other + 1e-6).norm() for other in (sound[i], sound[(i - shift) % 5]))
         total += torch.sigmoid(near - far).item() ** 2 * (2 if entries == "sum" else 1) / 5
     assert step.loss.item() == pytest.approx(total, rel=1e-4)
+
+
+def test_under_half_precision_pictures_are_attended_and_embedded_in_float32() -> None:
+    model, batch = make_model().eval(), make_batch(4)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        image, _ = features(model, batch)
+        found = model.answer(batch.frames, batch.waveforms)
+    assert image.dtype == torch.bfloat16
+    with torch.no_grad():
+        wanted = model.embed(torch.einsum("bchw,bhw->bc", image.float(), found.attention))
+    assert torch.equal(found.picture, wanted)
 
 
 def test_a_clip_alone_has_no_negative_and_teaches_nothing() -> None:

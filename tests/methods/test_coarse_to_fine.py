@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.nn.functional import normalize
 
-from earsight.methods.coarse_to_fine import Model, combined, fine_loss, pair_loss, shares
+from earsight.config import Inputs
+from earsight.methods.coarse_to_fine import Config, Model, combined, fine_loss, pair_loss, shares
+from earsight.models.encoders import Encoders
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tiny.coarse import COARSE, FINE, make_batch, make_model
@@ -235,3 +238,17 @@ def test_the_published_codes_extra_division_cancels() -> None:
     model = make_model()
     x = torch.rand(5, 16)
     torch.testing.assert_close(normalize(model.project_sound(x)), normalize(model.project_sound(x / 196)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"labels": "clusters", "categories": 3}, "3 categories from clusters of sounds"),
+        ({"labels": "classes", "categories": 8}, "8 categories from classes"),
+        ({"labels": "file", "sound_labels": "a/tags.csv", "picture_labels": "b/seen.npz"},
+         "7 categories from tags.csv and seen.npz"),
+    ],
+)  # fmt: skip
+def test_every_result_says_where_categories_come_from(changes: dict[str, Any], said: str) -> None:
+    config = Config(encoders=Encoders(kind="small", weights="random", width=4), **changes)
+    assert Model(config, Inputs()).remark == said

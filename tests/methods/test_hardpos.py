@@ -407,3 +407,9 @@ def test_the_defaults_are_lvs_without_background_and_the_preset_adds_responses()
 def test_bad_settings_are_refused_with_what_was_expected(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         replace(SMALL, **changes)
+
+
+def test_a_feature_file_that_names_a_clip_twice_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "f.npz", ids=["a", "b", "a"], pictures=np.ones((3, 2)), sounds=np.ones((3, 2)))
+    with pytest.raises(DataError, match=r"Expected each clip once in .*f\.npz, but got 1 ids again"):
+        read_features(str(tmp_path / "f.npz"), [Row("a"), Row("b")])

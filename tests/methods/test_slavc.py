@@ -11,9 +11,11 @@ from torch import nn
 from earsight.config import Inputs
 from earsight.errors import UsageError
 from earsight.losses import log_joint, match, pool
-from earsight.methods.slavc import Config, Model, official, paper
+from earsight.masking import predict
+from earsight.methods.slavc import Config, Features, Model, official, paper
 from earsight.models.encoders import Encoders
-from earsight.types import Batch
+from earsight.protocols import get
+from earsight.types import Batch, Maps
 
 INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
 SMALL = Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8, visual_dropout=0.0, momentum=0.9)
@@ -150,6 +152,23 @@ def test_the_map_of_both_is_the_mean_of_loc_and_avc() -> None:
         with torch.no_grad():
             maps[infer] = model.localize(batch.frames, batch.waveforms).dense
     torch.testing.assert_close(maps["both"], (maps["loc"] + maps["avc"]) / 2)
+
+
+def test_scores_are_half_plus_a_quarter_of_both_cosines_and_bicubic_upsampling_overshoots() -> None:
+    """Published: ((cos1 + cos2) / tau + 2 / tau) / (4 / tau), so the temperature cancels."""
+    model = make_model().eval()
+    one = torch.tensor([0.6, 0.8]).view(1, 2, 1, 1)
+    both = Features(one, torch.tensor([[1.0, 0.0]]), one, torch.tensor([[0.0, 1.0]]))
+    tau = model.config.temperature
+    score = predict(model.maps(both), get("official"), (1, 1)).score.item()
+    assert score == pytest.approx(0.5 + (0.6 + 0.8) / 4)
+    assert score == pytest.approx(((0.6 + 0.8) / (2 * tau) + 1 / tau) / (2 / tau))
+    spike = torch.zeros(1, 7, 7)
+    spike[0, 3, 3] = 1
+    # The kernel with a = -3/4 is lowest 4/3 of a cell away: -3/4 * 4/27.
+    assert predict(Maps(spike, spike, (0.0, 1.0)), get("official")).score.min().item() == pytest.approx(
+        -1 / 9, abs=1e-3
+    )
 
 
 def test_evaluating_never_moves_the_copies() -> None:

@@ -39,6 +39,25 @@ def test_floor_of_a_balanced_set_follows_from_loc_acc(make) -> None:  # type: ig
     assert max_f1.floor(both, EXACT) == pytest.approx(2 * 0.41 / 1.41)
 
 
+@pytest.mark.parametrize(
+    ("loc_acc", "floor"),
+    [(2193, 0.1976), (2263, 0.2033), (1404, 0.1312), (1043, 0.0991), (2687, 0.2369),
+     (4720, 0.3819), (5280, 0.4177), (3416, 0.2918), (1960, 0.1785), (7291, 0.5343)],
+)  # fmt: skip
+def test_floors_under_the_early_methods_of_the_papers_extended_sets(make, loc_acc: int, floor: float) -> None:  # type: ignore[no-untyped-def]
+    n = 10_000
+    found = np.where(np.arange(n) < loc_acc, 1.0, 0.0)
+    records = make(["positive"] * n + ["easy"] * n, np.zeros(2 * n), [*found, *[np.nan] * n])
+    assert max_f1.floor(records, EXACT) == pytest.approx(floor, abs=5e-5)
+
+
+@pytest.mark.parametrize(("loc_acc", "floor"), [(4254, 0.5969), (8270, 0.9053), (1878, 0.3162)])
+def test_floors_where_there_are_no_negatives(make, loc_acc: int, floor: float) -> None:  # type: ignore[no-untyped-def]
+    n = 10_000
+    records = make(["positive"] * n, np.zeros(n), np.where(np.arange(n) < loc_acc, 1.0, 0.0))
+    assert max_f1.floor(records, EXACT) == pytest.approx(floor, abs=5e-5)
+
+
 def test_nothing_found_gives_zero(make) -> None:  # type: ignore[no-untyped-def]
     assert max_f1.compute(make(["positive", "easy"], [0.5, 0.6], [0, np.nan]), EXACT)["max_f1"] == 0
 

@@ -207,7 +207,7 @@ def test_offline_names_the_file_the_address_and_the_folder(hub: Path, monkeypatc
     with pytest.raises(
         CheckpointError,
         match=rf"Expected to download {url}, but got: .*Put the file there by hand: {hub}/resnet18-f37072fd\.pth "
-        r"\(sha256 f37072fd\)\. Or pass --method\.encoders\.weights random, or the path",
+        r"\(sha256 f37072fd\)\. Or name a local file: --method\.encoders\.weights FILE",
     ):
         load_image_weights(encoder(), "imagenet")
     assert list(hub.iterdir()) == []
@@ -222,7 +222,8 @@ def test_a_file_the_site_lacks_is_reported_like_offline(site: tuple[str, Path]) 
 def test_damaged_downloads_are_not_kept(site: tuple[str, Path], hub: Path) -> None:
     site[1].write_bytes(site[1].read_bytes()[:5000])
     with pytest.raises(
-        CheckpointError, match=r"a file with sha256 \w{8} at .*, but got one with .*damaged on the way .*Or pass"
+        CheckpointError,
+        match=r"a file with sha256 \w{8} at .*, but got one with .*damaged on the way .*Or name a local file",
     ):
         load_image_weights(encoder(), "imagenet")
     assert list(hub.iterdir()) == []

@@ -14,7 +14,7 @@ from earsight.methods.base import build
 from earsight.models.encoders import Encoders
 from earsight.train.loop import wrap
 from tiny.lent import Lent, beside
-from tiny.parity import Outcome, part_of, whole_batch
+from tiny.parity import Outcome, annotated, part_of, whole_batch
 
 SMALLER = {"dim": 8, "momentum": 0.9, "warmup": 1, "labels": "clusters", "categories": 3, "weights": "random"}
 """What is made smaller, where a method has it. Everything random stays, so that it is seen to repeat."""
@@ -43,7 +43,7 @@ def stages(name: str) -> int:
     return len(build(name, settings(name), tiny.INPUTS).stages(1))
 
 
-def steps(name: str, shares: tuple[int, ...], number: int = 3, last: int = 0) -> Outcome:
+def steps(name: str, shares: tuple[int, ...], number: int = 3, last: int = 0, weight: float = 0.0) -> Outcome:
     """Some steps of a method's stage `last` on this process's share of a batch; the stages before it have none."""
     torch.manual_seed(0)
     model = build(name, settings(name, warmup=0), tiny.INPUTS)  # all terms from the first step on
@@ -51,9 +51,10 @@ def steps(name: str, shares: tuple[int, ...], number: int = 3, last: int = 0) ->
         model.start_stage(stage)
         model.prepare(stage, Lent(whole_batch()))
     distributed.whole_batch_norms(model, "cpu").train()
-    step_of = wrap(model, Supervision())
+    step_of = wrap(model, Supervision(weight))
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-4)
-    batch = part_of(beside(model, whole_batch(), whole_batch()), shares)
+    batch = annotated(whole_batch()) if weight else whole_batch()
+    batch = part_of(beside(model, batch, whole_batch()), shares)
     for at in range(number):
         optimizer.zero_grad()
         step = step_of(batch)

@@ -14,7 +14,7 @@ from earsight.config import Supervision
 from earsight.methods import dsol
 from earsight.train.job import Job
 from earsight.train.loop import train, wrap
-from tiny.parity import CLIPS, Outcome, part_of, whole_batch
+from tiny.parity import CLIPS, Outcome, annotated, part_of, whole_batch
 
 SETTINGS = dsol.Config(encoders=tiny.SMALL, dim=8, clusters=3, passes=2)
 
@@ -36,13 +36,13 @@ def model_in(kind: str, **changes: Any) -> dsol.Model:
     return model
 
 
-def steps(kind: str, shares: tuple[int, ...], variant: str = "music") -> Outcome:
+def steps(kind: str, shares: tuple[int, ...], variant: str = "music", weight: float = 0.0) -> Outcome:
     """Three steps of plain gradient descent on this process's share of a batch."""
     model = model_in(kind, variant=variant)
     distributed.whole_batch_norms(model, "cpu").train()
-    step_of = wrap(model, Supervision())
+    step_of = wrap(model, Supervision(weight))
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-4)
-    batch = part_of(whole_batch(), shares)
+    batch = part_of(annotated(whole_batch()) if weight else whole_batch(), shares)
     for at in range(3):
         optimizer.zero_grad()
         step = step_of(batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,15 +40,16 @@ def whole_batch() -> Batch:
 
 def part_of(batch: Batch, shares: tuple[int, ...]) -> Batch:
     at = slice(sum(shares[: distributed.rank()]), sum(shares[: distributed.rank() + 1]))
-    near = [None if x is None else x[at] for x in (batch.near_frames, batch.near_waveforms)]
-    return Batch(
-        batch.frames[at],
-        batch.waveforms[at],
-        batch.index[at],
-        batch.ids[at],
-        near_frames=near[0],
-        near_waveforms=near[1],
-    )
+    more = (batch.truth, batch.supervised, batch.near_frames, batch.near_waveforms)
+    mine = [None if x is None else x[at] for x in more]
+    return Batch(batch.frames[at], batch.waveforms[at], batch.index[at], batch.ids[at], *mine)
+
+
+def annotated(batch: Batch) -> Batch:
+    """The batch with ground truth for half of its clips, of which the last process may have none."""
+    truth = torch.zeros(len(batch), *batch.frames.shape[2:])
+    truth[: len(batch) // 2, 8:24, 4:16] = 1
+    return replace(batch, truth=truth, supervised=torch.arange(len(batch)) < len(batch) // 2)
 
 
 def steps(preset: str, shares: tuple[int, ...], *, gather: str = "with gradient", half: bool = False) -> Outcome:
@@ -135,7 +137,7 @@ def whole_run(out: Path, **changes: Any) -> dict[str, Any]:
     return values
 
 
-def extract(on: str) -> tuple[Tensor, Tensor]:
+def extract(on: str, limit: int = 0) -> tuple[Tensor, Tensor]:
     """What a method gets between epochs: a feature and the place of every clip."""
     from earsight.data.clips import open_set
     from earsight.train.measure import TrainingContext
@@ -143,7 +145,7 @@ def extract(on: str) -> tuple[Tensor, Tensor]:
 
     job = tiny.job(on=on)
     model = Model(tiny.config(), tiny.INPUTS)
-    clips = open_set(on, role="train")
+    clips = open_set(on, role="train", limit=limit)
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     context = TrainingContext(model, clips, job, Position(epoch=1), torch.device("cpu"), optimizer)
     features = context.extract(lambda batch: batch.waveforms[:, :50])

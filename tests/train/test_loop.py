@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,14 @@ import torch
 
 import tiny
 from earsight.checkpoint import load_weights, read_header
-from earsight.config import Inputs
+from earsight.config import Inputs, Supervision
 from earsight.device import pick_device
-from earsight.errors import DataError, TrainingError, UsageError
+from earsight.errors import DataError, MediaError, TrainingError, UsageError
 from earsight.methods.base import Stage
 from earsight.train import loop, optim
 from earsight.train.log import read_log
 from earsight.train.loop import train
-from tiny import explodes, two_stages
+from tiny import any_method, explodes, tones, two_stages
 
 
 def run(out: Path, **changes: Any) -> dict[str, Any]:
@@ -88,6 +89,17 @@ def test_unreadable_clips_are_left_out_and_listed(tmp_path: Path) -> None:
     assert rows == [{"id": f"torn-{i}", "reason": f"torn-{i}: the file is torn. Record it again."} for i in (17, 3)]
     assert state["position"]["total_steps"] == 8
     assert read_header(tmp_path)["training"]["unreadable"] == 2
+
+
+def test_a_list_without_a_readable_clip_cannot_be_looked_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def torn(self: tones.Tones, index: int, *args: Any) -> Any:
+        raise MediaError(self.rows[index].id, "the file is torn.")
+
+    monkeypatch.setattr(tones.Tones, "read", torn)
+    job = tiny.job(method="coarse_to_fine", settings=any_method.settings("coarse_to_fine"), limit=16, val="")
+    message = r"Expected clips of tiny\.tones:train that can be read, but got none of 16: train-0: the file is torn"
+    with pytest.raises(DataError, match=message):
+        train(job, tmp_path, device="cpu")
 
 
 def test_too_many_unreadable_clips_stop_the_run(tmp_path: Path) -> None:
@@ -246,3 +258,21 @@ def test_an_unknown_device_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r"Expected a CUDA GPU for device cuda, but got none\. Use --device cpu"):
         pick_device("cuda")
     assert pick_device("auto") == "cpu"
+
+
+def test_what_cannot_work_is_refused_before_the_folder_is_touched(tmp_path: Path) -> None:
+    for job, told in (
+        (tiny.job(on="tiny.tones:trian"), "Expected a split of tiny.tones"),
+        (replace(tiny.job(), protocol="exact:confidence=native"), "Expected a method with a confidence of its own"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            train(job, tmp_path / "run", device="cpu")
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_run_says_how_many_clips_have_their_ground_truth_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = replace(tiny.job(epochs=1, val="", limit=16), supervision=Supervision(1.0))
+    train(job, tmp_path, device="cpu")
+    assert "ground truth of 16 of 16 clips is used" in capsys.readouterr().err

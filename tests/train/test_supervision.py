@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy, interpolate
 
 import tiny
 from earsight.config import Supervision
@@ -75,6 +76,21 @@ def test_a_flat_map_gives_finite_gradients(form: Any) -> None:
     assert torch.isfinite(dense.grad).all()
 
 
+@pytest.mark.parametrize("clips", [1, 4])
+def test_the_gradient_of_the_cross_entropy_is_that_of_twice_the_digits(clips: int) -> None:
+    """The extremes of a stretched map are 0 and 1 whatever it is, and rounding there must not become gradient."""
+    torch.manual_seed(0)
+    values, truth = 0.4 * torch.rand(clips, 7, 7) - 0.2, torch.zeros(clips, 56, 56)
+    truth[:, 15:38, 8:30] = 1
+    dense, slow = values.clone().requires_grad_(), values.double().requires_grad_()
+    supervised(Maps(dense, dense, (-1.0, 1.0)), truth, "bce").backward()  # type: ignore[no-untyped-call]
+    large = interpolate(slow[:, None], (56, 56), mode="bicubic")[:, 0]
+    binary_cross_entropy((large - large.min()) / (large.max() - large.min()), truth.double()).backward()
+    assert dense.grad is not None
+    assert slow.grad is not None
+    assert (dense.grad - slow.grad).norm() < 1e-2 * slow.grad.norm()
+
+
 def test_clips_that_are_not_annotated_add_nothing_whatever_their_truth_holds() -> None:
     batch = make_batch([True, False, True, False])
     step, _ = gradients(Supervision(weight=1.0), batch)
@@ -112,7 +128,7 @@ def test_a_method_without_maps_in_training_is_told_so() -> None:
 
 def test_a_smaller_share_is_part_of_a_larger_one() -> None:
     clips = Toybox("train")
-    some, more, all_of_them = (annotated(clips, Supervision(share=share)) for share in (0.1, 0.5, 1.0))
+    some, more, all_of_them = (annotated(clips, Supervision(1.0, share=share)) for share in (0.1, 0.5, 1.0))
     assert 0.07 < sum(some) / len(clips) < 0.13
     assert 0.45 < sum(more) / len(clips) < 0.55
     assert all(all_of_them)
@@ -122,7 +138,7 @@ def test_a_smaller_share_is_part_of_a_larger_one() -> None:
 def test_a_file_names_the_clips_that_may_be_annotated(tmp_path: Path) -> None:
     clips = open_set("tiny.tones:val")
     (tmp_path / "ids.txt").write_text("val-0\nval-1\nval-3\nsomebody-else\n")
-    which = annotated(clips, Supervision(ids=str(tmp_path / "ids.txt")))
+    which = annotated(clips, Supervision(1.0, ids=str(tmp_path / "ids.txt")))
     assert [row.id for row, yes in zip(clips.rows, which, strict=True) if yes] == ["val-0", "val-3"], "1 is a negative"
 
 
@@ -130,7 +146,7 @@ def test_a_set_without_boxes_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("nobody\n")
     wanted = r"Expected annotated clips in tiny.tones:train, but none may be used: 64 of 64 have boxes. Train on a set"
     with pytest.raises(UsageError, match=wanted):
-        annotated(open_set("tiny.tones:train"), Supervision(ids=str(tmp_path / "ids.txt")))
+        annotated(open_set("tiny.tones:train"), Supervision(1.0, ids=str(tmp_path / "ids.txt")))
 
 
 @pytest.mark.parametrize(
@@ -138,6 +154,7 @@ def test_a_set_without_boxes_is_told_so(tmp_path: Path) -> None:
     [
         ({"weight": -1.0}, "Expected a weight of at least 0, but got -1.0"),
         ({"share": 0.0}, "Expected a share above 0 and at most 1, but got 0.0"),
+        ({"share": 0.5}, "Expected a weight above 0 where annotated clips are chosen, but got 0.0. Add --supervision"),
         ({"form": "l1"}, "Expected form own or squared or bce, but got 'l1'"),
     ],
 )

@@ -109,6 +109,7 @@ def run(
                     found.pictures = pictures(many, clip_set, loaded)
                 if save_maps is not None and control in ("real", audio) and distributed.rank() == 0:
                     save(save_maps, many[0])
+                    note(f"maps: {save_maps}; next: {score_line(save_maps, on[0], data, name, limit)}")
                 found.evaluations += [replace(one, maps=None) for one in many]
     if distributed.rank() == 0:
         # One centre prior for each set and protocol, whatever the number of models.
@@ -157,6 +158,16 @@ def save(path: Path, evaluation: Evaluation) -> None:
     if evaluation.maps is None:
         raise ValueError("Expected an evaluation with its maps, but it was made without keep_maps=True.")
     mapfile.write_maps(path, evaluation.records.id.tolist(), evaluation.maps)
+
+
+def score_line(maps: Path, on: str, data: Path | None, name: str, limit: int) -> str:
+    """What to type to score saved maps under the model's whole name, of which a file of maps holds nothing.
+
+    >>> score_line(Path("m.npz"), "toybox", None, "run + OGL 0.9", 0)
+    "earsight score m.npz --on toybox --name 'run + OGL 0.9'"
+    """
+    words = ["earsight", "score", str(maps), "--on", on, *(["--data", str(data)] if data is not None else [])]
+    return shlex.join([*words, "--name", name, *["--allow-missing"] * bool(limit)])
 
 
 def protocols_of(loaded: Weights, names: Sequence[str], level: float | None) -> list[Protocol]:

@@ -6,12 +6,13 @@ whole command line is parsed against the settings they give.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from earsight import registry
+from earsight import protocols, registry
 from earsight.commands.screen import flat, note, say
 from earsight.config import Inputs, Optim, need
 from earsight.errors import UsageError
@@ -135,6 +136,7 @@ def run(
     need(name == begin.method, "METHOD first", f"{name} after flags", f"Write: earsight train {name} ...")
     job = Job(method=name, config=method, **{key: values[key] for key in _SAME})
     need(bool(job.on), "a training set", "none", f"Add --on SET, one of: {', '.join(registry.names('set'))}.")
+    _need_protocol(job.protocol)  # said before the first epoch, not after it
     job = replace(job, val=validation(job, begin))
     if given.run:
         from earsight.train.folder import load_job
@@ -159,6 +161,17 @@ def refuse_changes(begun: Job, now: Job, run: Path) -> None:
             f"Expected the settings that {run} was begun with, but got {told}{more}. "
             f"Go on with: earsight train --out {run} --resume; or start a new run in another folder."
         )
+
+
+def _need_protocol(spec: str) -> None:
+    """Refuse a protocol that does not exist, or one whose level only the validation that it is for would tell."""
+    protocol = protocols.get(spec)
+    need(
+        protocol.threshold != "universal" or not math.isnan(protocol.level),
+        "a protocol to validate with that has a level",
+        spec,
+        "Write universal:level=SCORE, or use another; a universal level is stored with the weights in any case.",
+    )
 
 
 def _flag(name: str) -> str:

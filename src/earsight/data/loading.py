@@ -24,7 +24,7 @@ from earsight.data.clips import ClipSet, fit_waveform
 from earsight.data.sampler import batch_at, epoch_order, steps_per_epoch
 from earsight.data.truth import crop_boxes, truth_map
 from earsight.errors import MediaError
-from earsight.types import U8, Batch, Clip
+from earsight.types import F32, U8, Batch, Clip
 
 LONGEST = 20
 """A picture is scaled by its shorter side before the training crop; a mere line would become gigabytes."""
@@ -138,8 +138,10 @@ class _Items(Dataset[Any]):
         seconds = max(wanted.seconds if wanted is not None else 0.0, inputs.seconds)
         clip = self.clip_set.read(i, inputs.rate, seconds, wanted.epoch if wanted is not None else 0)
         frame, truth = (eval_picture(clip.frame, inputs), None) if wanted is None else self._seen(clip, i, wanted)
-        samples = round(inputs.rate * seconds)
-        return frame, torch.from_numpy(fit_waveform(clip.waveform, clip.rate, clip.time, samples).copy()), truth
+        wave = fit_waveform(clip.waveform, clip.rate, clip.time, inputs.samples)
+        if round(inputs.rate * seconds) > len(wave):
+            wave = _longer(clip, len(wave), round(inputs.rate * seconds))
+        return frame, torch.from_numpy(wave.copy()), truth
 
     def _seen(self, clip: Clip, i: int, wanted: Wanted) -> tuple[Tensor, Tensor | None]:
         """A training picture, cropped and perhaps mirrored, and its ground truth through the same."""
@@ -162,6 +164,16 @@ class _Items(Dataset[Any]):
         boxes = row.boxes if wanted.annotated[i] else ()
         boxes = crop_boxes(boxes, view.left / w, view.top / h, size / w, size / h, view.flip)
         return frame, torch.from_numpy(truth_map(boxes, size, row.consensus))
+
+
+def _longer(clip: Clip, heard: int, samples: int) -> F32:
+    """`samples` of sound with the `heard` that the model will hear in their middle; beyond an end comes the other."""
+    length = len(clip.waveform)
+    if length == 0:
+        return np.zeros(samples, dtype=np.float32)
+    own = min(max(round(clip.time * clip.rate - heard / 2), 0), max(length - heard, 0))
+    longer: F32 = clip.waveform[(np.arange(samples) + own - (samples - heard) // 2) % length]
+    return longer
 
 
 class _Collate:

@@ -103,8 +103,9 @@ class Model(Method):
         image, sound = self.image(self.front.image(frames)), self.audio(self.front.sound(waveforms))
         cosine = paired(image, self.query(sound))
         attention = attend(cosine, self.config.relu)
-        seen = torch.einsum("bchw,bhw->bc", image.float(), attention)  # values are not normalised, keys are
-        return Answer(cosine, attention, self.embed(seen).float(), sound.float())
+        with torch.autocast(image.device.type, enabled=False):  # distances need float32
+            seen = torch.einsum("bchw,bhw->bc", image.float(), attention)  # values are not normalised, keys are
+            return Answer(cosine, attention, self.embed(seen), sound.float())
 
     def forward(self, batch: Batch) -> Step:
         counts = distributed.sizes(len(batch))
@@ -155,7 +156,8 @@ def _preset(config: Config) -> Preset:
 def official() -> Preset:
     """The authors' published code (ardasnck/learning_to_localize_sound_source) and the command of its README.
 
-    NOTE: its sounds are SoundNet's answers to whole clips; here they are the 3 s of all methods.
+    NOTE: its sounds are SoundNet's answers to whole clips; here they are the 3 s of all methods. It squeezes pictures
+    to 320x320; here the shorter side becomes 320 and the rest is cropped.
     """
     return _preset(Config())
 

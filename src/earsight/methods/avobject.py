@@ -123,7 +123,7 @@ class Model(Method):
     def windows(self, waveforms: Tensor) -> Tensor:
         """Long sounds (B, L) as the windows that the model hears, (B, shifts + 1, N); the middle one is the frame's.
 
-        NOTE: where a clip ends less than half of L from its frame, the window of the frame is not exactly the middle.
+        NOTE: where a clip ends less than half of L from its frame, a window beyond that end has sound of the other one.
         """
         return waveforms.unfold(1, self.inputs.samples, self.stride)
 

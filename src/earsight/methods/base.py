@@ -86,9 +86,6 @@ class Method(nn.Module):
         self.inputs = inputs
         self.front = FrontEnd(inputs)
 
-    needs_truth = False
-    """Whether training batches must carry ground-truth maps."""
-
     @property
     def remark(self) -> str:
         """What every result must say of the model beside its name, such as where labels came from."""

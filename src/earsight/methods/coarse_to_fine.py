@@ -9,6 +9,7 @@ from outside: what they are (`labels`) belongs to every result.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import torch
@@ -141,7 +142,10 @@ class Model(Method):
 
     @property
     def remark(self) -> str:
-        return f"{self.config.categories} categories from {self.config.labels}"
+        c = self.config
+        files = dict.fromkeys(Path(name).name for name in (c.sound_labels, c.picture_labels) if name)
+        source = {"clusters": f"clusters of {c.clustered}", "classes": "classes", "file": " and ".join(files)}[c.labels]
+        return f"{c.categories} categories from {source}"
 
     def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__(inputs)

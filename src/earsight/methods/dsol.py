@@ -36,7 +36,7 @@ def _encoders() -> Encoders:
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of DSOL. The defaults are stage one of the published music variant with the classes of VGG-Sound."""
+    """Settings of DSOL. The defaults are stage one as published for music, but for 309 clusters, one pass earlier."""
 
     encoders: Encoders = field(default_factory=_encoders)
     """Which networks see and hear."""

@@ -112,10 +112,15 @@ def read_features(path: str, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
         ) from error
     place = {name: i for i, name in enumerate(ids)}
     shaped = pictures.ndim == sounds.ndim == 2 and len(pictures) == len(sounds) == len(ids)
-    if not shaped or not all(np.issubdtype(x.dtype, np.floating) for x in (pictures, sounds)):
+    numbers = all(np.issubdtype(x.dtype, np.floating) or np.issubdtype(x.dtype, np.integer) for x in (pictures, sounds))
+    if not shaped or not numbers:
         raise DataError(
             f"Expected pictures and sounds of {path} as numbers ({len(ids)}, D), one row for each of its ids, but got "
             f"{pictures.dtype} {pictures.shape} and {sounds.dtype} {sounds.shape}. Save them again."
+        )
+    if len(place) < len(ids):
+        raise DataError(
+            f"Expected each clip once in {path}, but got {len(ids) - len(place)} ids again. Save one row for each clip."
         )
     missing = [row.id for row in rows if row.id not in place]
     if missing:

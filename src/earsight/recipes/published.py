@@ -111,11 +111,11 @@ ANNOTATED = (
     Run("attention10k_flickr10k_semi", "attention10k", SEMI, POSITIVES[1:], WEAK,
         supervision=Supervision(1.0, "own")),
     Run("attention10k_flickr10k_semi_official", "attention10k", SEMI, POSITIVES[1:], ATTENTION, "official",
-        supervision=Supervision(1.0, "own")),
+        supervision=Supervision(1.0, "own", "batch")),
     Run("slavc_flickr10k_semi", "slavc", SEMI, POSITIVES[1:], f"{WEAK}: squared error", "official",
         supervision=Supervision(1.0, "squared")),
     Run("slavc_flickr10k_semi_bce", "slavc", SEMI, POSITIVES[1:], f"{SLAVC}: cross-entropy, here with its gradient",
-        "official", supervision=Supervision(1.0, "bce")),
+        "official", supervision=Supervision(1.0, "bce", "batch")),
 )  # fmt: skip
 
 ABLATIONS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (

@@ -22,12 +22,9 @@ _WRITTEN = (RUN, WEIGHTS, BEST_WEIGHTS, BEST, STATE, FAILURES, LOG)
 """What a run writes, in the order in which starting over removes it: without its settings it is no longer a run."""
 
 
-def prepare_folder(job: Job, out: Path, *, resume: bool, force: bool) -> None:
-    """Write the run's settings into its folder, or check that they are the ones it was begun with."""
+def check_folder(job: Job, out: Path, *, resume: bool, force: bool) -> None:
+    """Refuse a folder with other files or a run with other settings, before anything is read or written."""
     path = out / RUN
-    for name in _WRITTEN:  # what a killed process was about to write
-        for part in out.glob(f".{name}.*.part"):
-            part.unlink()
     if path.exists() and resume:
         begun, now = _settings(path), job.to_json()
         changed = sorted(key for key in now if begun.get(key) != now[key])
@@ -36,8 +33,7 @@ def prepare_folder(job: Job, out: Path, *, resume: bool, force: bool) -> None:
                 f"Expected the settings that {out} was begun with, but got other {', '.join(changed)}. "
                 "Resume without changing settings, or start a new run in another folder."
             )
-        return
-    if out.exists() and any(out.iterdir()):
+    elif out.exists() and not set(out.iterdir()) <= set(_half_written(out)):
         if resume:
             raise CheckpointError(
                 f"Expected a run to resume in {out}, but there is no {RUN} in it. "
@@ -48,13 +44,26 @@ def prepare_folder(job: Job, out: Path, *, resume: bool, force: bool) -> None:
                 f"Expected an empty folder for the run, but {out} has files in it. "
                 "Pass --resume to go on with it, --force to start over, or another --out."
             )
-        for name in _WRITTEN:
-            (out / name).unlink(missing_ok=True)
-        for events in (out / BOARD).glob("events.out.tfevents.*"):
-            events.unlink()
+
+
+def prepare_folder(job: Job, out: Path, *, resume: bool, force: bool) -> None:
+    """Write the run's settings into its folder, or check that they are the ones it was begun with."""
+    check_folder(job, out, resume=resume, force=force)
+    for part in _half_written(out):
+        part.unlink()
+    if resume and (out / RUN).exists():
+        return
+    for name in _WRITTEN:
+        (out / name).unlink(missing_ok=True)
+    for events in (out / BOARD).glob("events.out.tfevents.*"):
+        events.unlink()
     out.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(job.to_json(), indent=2) + "\n"
-    write_text(path, text)
+    write_text(out / RUN, json.dumps(job.to_json(), indent=2) + "\n")
+
+
+def _half_written(out: Path) -> list[Path]:
+    """What a killed process was about to write."""
+    return [part for name in _WRITTEN for part in out.glob(f".{name}.*.part")]
 
 
 def load_job(out: Path) -> Job:

@@ -21,11 +21,11 @@ from earsight.data.sampler import steps_per_epoch
 from earsight.device import pick_device
 from earsight.evaluate import Evaluation
 from earsight.methods.base import Method, build
-from earsight.train.folder import prepare_folder
+from earsight.train.folder import check_folder, prepare_folder
 from earsight.train.job import Job
 from earsight.train.log import Bar, RunLog
 from earsight.train.look import Seen, look, usable
-from earsight.train.measure import TrainingContext, finish, validate
+from earsight.train.measure import TrainingContext, finish, need_answers, validate
 from earsight.train.optim import lr_at, make_optimizer, set_rate
 from earsight.train.state import STATE, Position, load_state, random_state, restore_random, save_state
 from earsight.train.supervision import Supervised, annotated
@@ -53,11 +53,11 @@ def train(job: Job, out: Path, *, device: str = "auto", resume: bool = False, fo
 
 def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) -> Path:
     """The whole run, in every process that takes part."""
-    # The folder. The weights come last, so a run that has them is finished.
-    main = distributed.rank() == 0
+    # What cannot work is refused before the folder is touched. The weights come last: a run that has them is finished.
+    main, asked = distributed.rank() == 0, job
     need(bool(job.val) or job.optim.keep == "last", "a validation set to keep the best epoch by", "none",
          "Add --val SET, or use --optim.keep last.")  # fmt: skip
-    distributed.by_first(lambda: prepare_folder(job, out, resume=resume, force=force))
+    distributed.by_first(lambda: check_folder(asked, out, resume=resume, force=force))
     if resume and (out / WEIGHTS).exists():
         return out / WEIGHTS
     if job.optim.deterministic:
@@ -79,16 +79,26 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
     torch.manual_seed(job.optim.seed)
     model = build(job.method, job.config, job.inputs)
     stages = model.stages(job.optim.epochs)
-    truth = annotated(clips, job.supervision) if job.supervision.weight or model.needs_truth else None
+    truth = annotated(clips, job.supervision) if job.supervision.weight else None
+    if val is not None:
+        need_answers(model, job)
+
+    # The folder.
+    distributed.by_first(lambda: prepare_folder(asked, out, resume=resume, force=force))
     position, saved = Position(), None
     if resume and (out / STATE).exists():
         position, saved = load_state(out / STATE)
     log = RunLog(out, position.log_bytes, first_step=position.total_steps, main=main)
     bar = Bar(sum(stage.epochs for stage in stages) * per_epoch, position.total_steps, job.optim.batch_size, main)
-    bar.line(
-        f"training {job.method} on {clips.name}: {len(clips)} clips, {per_epoch} batches of "
-        f"{job.optim.batch_size} an epoch, on {where}"
-    )
+    if stages:
+        bar.line(
+            f"training {job.method} on {clips.name}: {len(clips)} clips, {per_epoch} batches of "
+            f"{job.optim.batch_size} an epoch, on {where}"
+        )
+    else:
+        bar.line(f"{job.method} has nothing to learn: it is measured and calibrated")
+    if truth is not None:
+        bar.line(f"ground truth of {sum(truth)} of {len(clips)} clips is used")
     if position.total_steps:
         bar.line(f"resuming at epoch {position.epoch + 1}, step {position.step + 1}")
 

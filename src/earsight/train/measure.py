@@ -19,6 +19,7 @@ from earsight.data.loading import eval_batches
 from earsight.errors import DataError
 from earsight.evaluate import Evaluation, evaluate_all
 from earsight.files import write_atomically, write_text
+from earsight.masking import native_confidence
 from earsight.methods.base import Method
 from earsight.metrics.base import TITLES
 from earsight.models.weights import read_pickle
@@ -28,6 +29,17 @@ from earsight.train.log import Bar, RunLog
 from earsight.train.optim import forget
 from earsight.train.state import Position
 from earsight.types import Batch, Row
+
+
+def need_answers(model: Method, job: Job) -> None:
+    """Refuse a protocol that asks for what the method's maps do not have, before a whole epoch was trained for it."""
+    size, protocol = job.inputs.image_size, protocols.get(job.protocol)
+    model.eval()
+    with torch.inference_mode():
+        maps = model.localize(torch.zeros(1, 3, size, size, dtype=torch.uint8), torch.zeros(1, job.inputs.samples))
+    model.train()
+    if protocol.confidence == "native":
+        native_confidence(maps)
 
 
 def on_validation(model: Method, val: ClipSet, job: Job, where: torch.device) -> list[Evaluation]:
@@ -161,14 +173,18 @@ class TrainingContext:
         self._model.train()
         for told in distributed.from_all(failures):
             self._position.failures.update(told)
-        if not parts:
+        # There may be fewer batches than processes: who has none learns from the others what a row looks like.
+        rows = [like for like in distributed.from_all(parts[0][:0].cpu() if parts else None) if like is not None]
+        if not rows:
+            reasons = list(self._position.failures.values())
             raise DataError(
-                f"Expected clips of {self._clips.name} that can be read, but got none of {len(failures)}: "
-                f"{'; '.join(list(failures.values())[:3])}. Repair or remove them."
+                f"Expected clips of {self._clips.name} that can be read, but got none of {len(self._clips)}: "
+                f"{'; '.join(reasons[:3])}. Repair or remove them."
             )
-        mine = torch.cat(parts)
+        mine, places = torch.cat([rows[0].to(self._where), *parts]), torch.zeros(0, dtype=torch.int64)
         counts = distributed.sizes(len(mine))
-        found, at = distributed.gather(mine, counts), distributed.gather(torch.cat(index), counts)
+        found = distributed.gather(mine, counts)
+        at = distributed.gather(torch.cat([places.to(self._where), *index]), counts)
         out = found.new_full((len(self._clips), *found.shape[1:]), float("nan") if found.is_floating_point() else -1)
         out[at] = found
         return out

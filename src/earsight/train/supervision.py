@@ -38,7 +38,10 @@ def _drawn(name: str) -> float:
 
 
 class Supervised(nn.Module):
-    """A method's training step with the loss of its annotated clips, when there is ground truth in the batch."""
+    """A method's training step with the loss of its annotated clips, when there is ground truth in the batch.
+
+    The step that comes out has no maps: with several processes, torch would wait for gradients of all that made them.
+    """
 
     def __init__(self, method: Method, settings: Supervision) -> None:
         super().__init__()
@@ -47,7 +50,7 @@ class Supervised(nn.Module):
     def forward(self, batch: Batch) -> Step:
         step: Step = self.method(batch)
         if not self.settings.weight or batch.truth is None or batch.supervised is None:
-            return step
+            return Step(step.loss, step.logs)
         if step.maps is None:
             raise UsageError(
                 "Expected a method whose training step makes maps, but this one makes none. "
@@ -57,7 +60,7 @@ class Supervised(nn.Module):
         counts = distributed.sizes(len(batch))
         which = distributed.gather(batch.supervised.float(), counts) > 0
         if not which.any():  # every step logs the same names
-            return Step(step.loss, {**step.logs, "loss_supervised": step.loss.new_zeros(())}, step.maps)
+            return Step(step.loss, {**step.logs, "loss_supervised": step.loss.new_zeros(())})
         truth = distributed.gather(batch.truth, counts)[which]
         native, dense = (distributed.gather(x, counts)[which] for x in (step.maps.native, step.maps.dense))
         maps = Maps(native, dense, step.maps.bounds)
@@ -65,4 +68,4 @@ class Supervised(nn.Module):
         if self.settings.over == "batch":
             loss = loss * which.float().mean()
         logs = {**step.logs, "loss_supervised": loss.detach()}
-        return Step(step.loss + self.settings.weight * loss, logs, step.maps)
+        return Step(step.loss + self.settings.weight * loss, logs)
