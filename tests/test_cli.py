@@ -89,7 +89,7 @@ def test_unknown_flag_names_the_nearest_known_one(args: list[str], known: str, c
     [
         (["list"], "{methods,sets,metrics,protocols,recipes,presets,tables}"),
         (["list", "colours"], "colours"),
-        (["show"], "WEIGHTS|RUN|REPORT|MEDIA"),
+        (["show"], "WEIGHTS|RUN|REPORT|PACK|MEDIA"),
         (["import", "a.pth"], "--out"),
         (["localize"], "WEIGHTS"),
         (["eval", "w"], "--on"),

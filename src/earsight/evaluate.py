@@ -150,6 +150,7 @@ def evaluate_all(
     """
     need(batch_size >= 1, "a batch_size of at least 1", batch_size)
     need(0 <= max_failed <= 1, "max_failed between 0 and 1", max_failed)
+    clip_set.can_give(model.inputs.rate, model.inputs.seconds)
     known = {id for id, _ in unreadable}
     tried = Some(clip_set, [i for i, row in enumerate(clip_set.rows) if row.id not in known])
     heard = with_audio(tried, audio)

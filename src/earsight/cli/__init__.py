@@ -15,7 +15,7 @@ import tyro
 
 import earsight
 from earsight import registry
-from earsight.cli.data import Audit, Check, Negatives
+from earsight.cli.data import Audit, Check, Negatives, Prepare
 from earsight.cli.measuring import Compare, Curves, Eval, Score
 from earsight.cli.training import Demo, Train
 from earsight.cli.using import Doctor, Import, List, Localize, Show
@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[type, str]] = {
     "compare": (Compare, "earsight.commands.compare"),
     "curves": (Curves, "earsight.commands.curves"),
     "data check": (Check, "earsight.commands.data_check"),
+    "data prepare": (Prepare, "earsight.commands.data_prepare"),
     "data audit": (Audit, "earsight.commands.data_audit"),
     "data negatives": (Negatives, "earsight.commands.data_negatives"),
     "localize": (Localize, "earsight.commands.localize"),
@@ -44,7 +45,7 @@ COMMANDS: dict[str, tuple[type, str]] = {
     "doctor": (Doctor, "earsight.commands.doctor"),
 }
 """Each command's settings, and the module whose `run` takes them by name. Two words are a command of a group."""
-GROUPS = {"data": "Check, audit and extend data sets."}
+GROUPS = {"data": "Check, pack, audit and extend data sets."}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Settings of the commands that look after data: earsight data check, audit and negatives."""
+"""Settings of the commands that look after data: earsight data check, prepare, audit and negatives."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from earsight.cli.words import Switch, word
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """Look at every clip of a set: missing, unreadable, silent, still, duplicate, wrongly timed."""
+    """Look at every clip of a set: missing, unreadable, silent, still, duplicate, wrongly timed; of a pack: damaged."""
 
-    spec: Annotated[str, tyro.conf.Positional, word("SET", default=None)]
-    """NAME or NAME:SPLIT (earsight list sets)."""
+    spec: Annotated[str, tyro.conf.Positional, word("SET|PACK", default=None)]
+    """NAME or NAME:SPLIT (earsight list sets), or the folder of a pack."""
     data: Annotated[Path | None, word("DIR")] = None
     """Folder of the data."""
     workers: int = 0
@@ -27,6 +27,38 @@ class Check:
     """Write what was found (csv) and the list of good clips here."""
     force: Switch = False
     """Replace files that are there."""
+    json: Switch = False
+    """Print JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepare:
+    """Pack sets into a few large files that are read many times faster; killed and started again, it goes on."""
+
+    specs: Annotated[tuple[str, ...], tyro.conf.Positional, word("SET")]
+    """NAME or NAME:SPLIT (earsight list sets); without a split, what one trains on."""
+    data: Annotated[Path | None, word("DIR")] = None
+    """Folder of the data, for sets that need one."""
+    out: Annotated[Path, word("PACK", "-o", default=None)]
+    """The folder to pack into; several sets may share it. Give it as --data then."""
+    size: int = 256
+    """Shorter side of the pictures; smaller ones stay as they are."""
+    rate: int = 22050
+    """Samples per second, as the model hears (inputs.rate)."""
+    seconds: float = 3.0
+    """Sound around the frame: as much as the longest that will be asked for (inputs.seconds)."""
+    quality: int = 92
+    """Of the JPEG pictures, 1 to 100."""
+    shard_rows: Annotated[int, word("N", default=None)] = 512
+    """Clips in a file."""
+    workers: int = 0
+    """Processes that read clips, one a core; 0 reads in this one."""
+    limit: Annotated[int, word("N")] = 0
+    """Pack this many clips only, spread over the set."""
+    max_failed: float = 0.05
+    """Share of a set's clips that may be missing or unreadable; they are counted and named, never replaced."""
+    force: Switch = False
+    """Pack anew where other clips or settings were packed."""
     json: Switch = False
     """Print JSON."""
 

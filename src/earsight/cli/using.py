@@ -83,7 +83,7 @@ class List:
 class Show:
     """Tell what weights, a run, a report or a media file is."""
 
-    path: Annotated[Path, tyro.conf.Positional, word("WEIGHTS|RUN|REPORT|MEDIA", default=None)]
+    path: Annotated[Path, tyro.conf.Positional, word("WEIGHTS|RUN|REPORT|PACK|MEDIA", default=None)]
     """The file or folder."""
     json: Switch = False
     """Print JSON."""

@@ -1,10 +1,12 @@
-"""`earsight data check`: every clip of a set is looked at; what is wrong is counted, named and listed."""
+"""`earsight data check`: every clip of a set or a pack is looked at; what is wrong is counted, named and listed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from earsight.commands.data_check_pack import check_packs, packs_of
 from earsight.commands.screen import columns, note, progress, say, say_json
+from earsight.config import need
 from earsight.data.check import FAILURES, KINDS, Findings, check
 from earsight.data.clips import open_set
 from earsight.data.files import lines
@@ -24,7 +26,11 @@ def run(
     force: bool = False,
     json: bool = False,
 ) -> int:
-    """Exit code 1 when a clip is missing or unreadable, 0 when there are only remarks."""
+    """Exit code 1 when a clip is missing or unreadable, 0 when there are only remarks. Packs: data_check_pack.py."""
+    folders = packs_of(spec, data)
+    if folders:
+        need(out is None and limit == 0, "a pack to be checked as a whole", "--out or --limit", "Leave it out.")
+        return check_packs(folders, workers=workers, json=json)
     if out is not None:
         refuse_existing([out / PROBLEMS, out / GOOD], force)
     clip_set = open_set(spec, data)

@@ -1,4 +1,4 @@
-"""`earsight show`: what a weights file, a run, a report or a media file is."""
+"""`earsight show`: what a weights file, a run, a report, a pack or a media file is."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from earsight.commands.screen import flat, pairs, say, say_json
+from earsight.data.manifest import BEGUN, MANIFEST, is_pack, read_json, read_manifest, splits_in
 from earsight.errors import EarsightError, UsageError
 
 Found = tuple[dict[str, Any], Callable[[dict[str, Any]], str]]
@@ -35,9 +36,11 @@ def look(path: Path) -> Found:
             return of_report(path), report_text
         if (path / "weights.safetensors").is_file():
             return of_weights(path), weights_text
+        if splits_in(path) or is_pack(path):
+            return of_pack(path), pack_text
         raise UsageError(
             f"Expected a run (with run.json) or a report (with metrics.json), but {path} has neither. "
-            "Name the folder of one, a weights file or a media file."
+            "Name the folder of one or of a pack, a weights file or a media file."
         )
     if not path.exists():
         raise UsageError(f"Expected a file or folder, but there is nothing at {path}. Check the name.")
@@ -135,6 +138,52 @@ def report_text(values: dict[str, Any]) -> str:
     page = Path(values["path"]) / "report.html"
     told = f", with a page for the browser: {page}" if page.is_file() else ""
     return f"{values['path']}: a report{told}\n\n{table.read_text(encoding='utf-8').rstrip()}"
+
+
+def of_pack(path: Path) -> dict[str, Any]:
+    splits = []
+    for folder in splits_in(path):
+        if not (folder / MANIFEST).is_file():
+            begun = read_json(folder / BEGUN)
+            splits.append({"set": str(begun.get("set")), "folder": str(folder), "finished": False})
+            continue
+        made = read_manifest(folder)
+        splits.append(
+            {
+                "set": made.set,
+                "folder": str(folder),
+                "finished": True,
+                "clips": made.rows,
+                "limit": made.limit,
+                "list_hash": made.list_hash,
+                "shards": len(made.shards),
+                "bytes": made.bytes,
+                "settings": asdict(made.settings),
+                "failed": [asdict(failed) for failed in made.failed],
+            }
+        )
+    return {"kind": "pack", "path": str(path), "splits": splits}
+
+
+def pack_text(values: dict[str, Any]) -> str:
+    parts = [f"{values['path']}: a pack" + ("" if values["splits"] else ", with nothing in it")]
+    for split in values["splits"]:
+        parts.append(
+            f"{split['set']}:" if split["finished"] else f"{split['set']}: not finished; run data prepare again"
+        )
+        if split["finished"]:
+            packed, failed = split["settings"], split["failed"]
+            facts = {
+                "clips": f"{split['clips']}" + (f" (limit {split['limit']})" if split["limit"] else ""),
+                "not packed": f"{len(failed)}"
+                + (f", such as {failed[0]['id']}: {failed[0]['reason']}" if failed else ""),
+                "pictures": f"JPEG of quality {packed['quality']}, shorter side at most {packed['size']}",
+                "sound": f"{packed['seconds']:g} s at {packed['rate']} samples per second, 16-bit",
+                "size": f"{_bytes(split['bytes'])} in {split['shards']} shard{'s'[: split['shards'] != 1]}",
+                "list": split["list_hash"],
+            }
+            parts.append(pairs(facts, 4))
+    return "\n".join(parts)
 
 
 def of_media(path: Path) -> dict[str, Any]:

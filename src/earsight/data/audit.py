@@ -14,6 +14,7 @@ from pathlib import Path
 from earsight import registry
 from earsight.data.clips import ClipSet, open_set
 from earsight.data.files import read_names
+from earsight.data.pack import find
 from earsight.errors import EarsightError, UsageError
 from earsight.types import Row
 
@@ -95,7 +96,8 @@ def listing(spec: str, data: Path | None = None, *, role: str = "test") -> Listi
     module = registry.load("set", name)
     video_of: VideoOf | None = getattr(module, "video_of", None)
     split = split or module.DEFAULTS.get(role, "")
-    if hasattr(module, "ids") and split in module.SPLITS and "+" not in spec:
+    packed = data is not None and split in module.SPLITS and find(data, f"{name}:{split}") is not None
+    if hasattr(module, "ids") and split in module.SPLITS and "+" not in spec and not packed:
         # Negatives are named VIDEO+AUDIO there.
         ids = dict.fromkeys(str(id).partition("+")[0] for id in module.ids(split, data))
         return Listing(f"{name}:{split}", tuple(ids), video_of, tuple(module.TESTS))

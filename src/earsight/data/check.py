@@ -7,13 +7,9 @@ decoded pixels and samples, so they must be exact: a copy that was encoded anew 
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,8 +19,9 @@ from earsight.config import Inputs, need, need_workers
 from earsight.data.clips import ClipSet, Limited
 from earsight.data.footage import mistimed, still
 from earsight.data.layout import PICTURES, Listed
+from earsight.data.parallel import in_order
 from earsight.data.truth import truth_cells
-from earsight.errors import DataError, MediaError, UsageError
+from earsight.errors import MediaError, UsageError
 from earsight.media.read import probe
 from earsight.types import F32, U8, Row
 
@@ -43,7 +40,6 @@ KINDS = {
 }
 FAILURES = ("missing", "unreadable")
 """What keeps a clip from being used at all; the rest are remarks."""
-_CHUNK = 8
 Files = tuple[Path | None, Path | None]
 
 
@@ -98,7 +94,12 @@ def check(
     annotated = any(row.boxes for row in clip_set.rows)
     problems: list[Problem] = []
     good: list[str] = []
-    for done, (index, look) in enumerate(zip(at, _looks(clip_set, at, workers), strict=True), start=1):
+
+    def name(index: int) -> str:
+        return clip_set.rows[index].id
+
+    looks = in_order(look_at, clip_set, at, workers, name=name)
+    for done, (index, look) in enumerate(zip(at, looks, strict=True), start=1):
         row = clip_set.rows[index]
         found = [*look.problems, *_unmarked(row, annotated), *copies.of(index, look)]
         problems += found
@@ -209,44 +210,3 @@ def _hash(values: U8 | F32) -> bytes:
     digest = hashlib.blake2b(repr(values.shape).encode(), digest_size=16)
     digest.update(np.ascontiguousarray(values).data)
     return digest.digest()
-
-
-def _looks(clip_set: ClipSet, at: Sequence[int], workers: int) -> Iterator[Look]:
-    """Looks in the order of `at`; with workers, only so many clips are on their way that they keep busy."""
-    if workers == 0:
-        yield from (look_at(clip_set, index) for index in at)
-        return
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(clip_set,))
-    starts, done = iter(range(0, len(at), _CHUNK)), 0
-    try:
-        submitted = (pool.submit(_look_at, at[start : start + _CHUNK]) for start in starts)
-        waiting = deque(islice(submitted, 4 * workers))
-        while waiting:
-            looks = waiting.popleft().result()
-            waiting.extend(islice(submitted, 1))
-            done += len(looks)
-            yield from looks
-    except BrokenProcessPool as error:
-        last = min(done + 4 * workers * _CHUNK, len(at)) - 1
-        raise DataError(
-            "Expected every clip to be read or refused, but got a reader that died on one of the clips "
-            f"{clip_set.rows[at[done]].id} to {clip_set.rows[at[last]].id}. Look again with --workers 0 or more memory."
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-_clips: ClipSet | None = None
-
-
-def _begin(clip_set: ClipSet) -> None:
-    global _clips
-    _clips = clip_set
-
-
-def _look_at(indexes: Sequence[int]) -> list[Look]:
-    if _clips is None:
-        raise RuntimeError("Expected the reader to be given its set first.")
-    return [look_at(_clips, index) for index in indexes]

@@ -39,6 +39,9 @@ class ClipSet(ABC):
         `draw` numbers the visits (the epoch in training), for sets that pair a picture with another sound each time.
         """
 
+    def can_give(self, rate: int, seconds: float) -> None:  # noqa: B027
+        """Raise a UsageError where no clip can have that much sound at that rate, to be asked before work begins."""
+
     def list_hash(self) -> str:
         """Short hash of the rows: two results with the same hash were measured on the same list."""
         # Recordings named like their clip are left out, so that lists keep the hash they had before these were kept.
@@ -57,6 +60,9 @@ class Some(ClipSet):
     def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
         return self._whole.read(self._at[index], rate, seconds, draw)
 
+    def can_give(self, rate: int, seconds: float) -> None:
+        self._whole.can_give(rate, seconds)
+
 
 class Limited(Some):
     """The first `limit` clips of a set, spread evenly over it so that every kind is still there."""
@@ -72,8 +78,28 @@ def open_set(spec: str, data: Path | None = None, *, role: str = "test", limit: 
 
     Every file in data/sets defines SPLITS (all split names), DEFAULTS (role -> split, "" for a role that the set has no
     split for) and open(split, data) -> ClipSet. "name:split+FILE" adds the negatives of a csv file (data/extended.py).
+    Where `data` is a pack (data/pack.py), the packed clips of that split are opened in place of the set's own files.
     """
     spec, _, negatives = spec.partition("+")
+    spec = with_split(spec, role)
+    name, _, split = spec.partition(":")
+    packed = _packed(data, spec)
+    clip_set: ClipSet = registry.load("set", name).open(split, data) if packed is None else packed
+    if negatives:
+        from earsight.data.extended import extend  # which is a kind of set itself
+
+        clip_set = extend(clip_set, Path(negatives))
+    if limit < 0:
+        raise UsageError(f"Expected a limit of at least 1, or 0 for all clips, but got {limit}.")
+    return Limited(clip_set, limit) if limit else clip_set
+
+
+def with_split(spec: str, role: str = "test") -> str:
+    """ "name:split" of "name" or "name:split", once the set is known to have that split.
+
+    >>> with_split("toybox", "train")
+    'toybox:train'
+    """
     name, _, split = spec.partition(":")
     module = registry.load("set", name)
     split = split or module.DEFAULTS.get(role, "")
@@ -84,14 +110,17 @@ def open_set(spec: str, data: Path | None = None, *, role: str = "test", limit: 
         )
     if split not in module.SPLITS:
         raise UsageError(f"Expected a split of {name} ({', '.join(module.SPLITS)}), but got '{split}'.")
-    clip_set: ClipSet = module.open(split, data)
-    if negatives:
-        from earsight.data.extended import extend  # which is a kind of set itself
+    return f"{name}:{split}"
 
-        clip_set = extend(clip_set, Path(negatives))
-    if limit < 0:
-        raise UsageError(f"Expected a limit of at least 1, or 0 for all clips, but got {limit}.")
-    return Limited(clip_set, limit) if limit else clip_set
+
+def _packed(data: Path | None, spec: str) -> ClipSet | None:
+    """The packed clips of "name:split", when `data` is a pack."""
+    if data is None:
+        return None
+    from earsight.data.pack import Packed, find  # which is a kind of set itself
+
+    folder = find(data, spec)
+    return None if folder is None else Packed(folder, spec)
 
 
 def fit_waveform(waveform: F32, rate: int, time: float, samples: int) -> F32:

@@ -30,6 +30,9 @@ class Shuffled(ClipSet):
         heard = self._whole.read(self.sound_of[index], rate, seconds, draw)
         return replace(seen, waveform=heard.waveform, rate=heard.rate, time=heard.time)
 
+    def can_give(self, rate: int, seconds: float) -> None:
+        self._whole.can_give(rate, seconds)
+
 
 class Silent(ClipSet):
     """Each picture with silence as long as its own sound."""
@@ -41,6 +44,9 @@ class Silent(ClipSet):
     def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
         clip = self._whole.read(index, rate, seconds, draw)
         return replace(clip, waveform=np.zeros_like(clip.waveform))
+
+    def can_give(self, rate: int, seconds: float) -> None:
+        self._whole.can_give(rate, seconds)
 
 
 def with_audio(clip_set: ClipSet, audio: Audio) -> ClipSet:

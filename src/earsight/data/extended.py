@@ -53,6 +53,9 @@ class WithNegatives(ClipSet):
         other = self._base.read(heard, rate, seconds, draw)
         return replace(clip, id=self.rows[index].id, waveform=other.waveform, rate=other.rate, time=other.time)
 
+    def can_give(self, rate: int, seconds: float) -> None:
+        self._base.can_give(rate, seconds)
+
     def files(self, index: int) -> tuple[Path | None, Path | None] | None:
         """The files of a clip's picture and sound, or None where the set keeps no files."""
         find = getattr(self._base, "files", None)

@@ -79,8 +79,10 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
     torch.manual_seed(job.optim.seed)
     model = build(job.method, job.config, job.inputs)
     stages = model.stages(job.optim.epochs)
+    clips.can_give(job.inputs.rate, model.training_seconds)
     truth = annotated(clips, job.supervision) if job.supervision.weight else None
     if val is not None:
+        val.can_give(job.inputs.rate, job.inputs.seconds)
         need_answers(model, job)
 
     # The folder.

@@ -1,0 +1,172 @@
+"""What a pack says of itself: where its splits lie, how their clips were packed, and the hash of every shard."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, fields
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from earsight.config import from_json, need
+from earsight.errors import DataError, UsageError
+from earsight.media.accept import Limits
+
+FORMAT = 1
+MARK = "earsight-pack.txt"
+MANIFEST, BEGUN = "pack.json", "begun.json"
+MOST_BYTES = 1 << 31
+"""Sound of one shard; it is made in memory."""
+_MOST_ROWS, _LARGEST_MANIFEST = 100_000_000, 256 << 20
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How clips are packed."""
+
+    size: int = 256
+    """Shorter side of the pictures; smaller ones stay as they are."""
+    rate: int = 22050
+    """Samples per second."""
+    seconds: float = 3.0
+    """Sound around the frame."""
+    quality: int = 92
+    """Of the JPEG pictures, 1 to 100."""
+    shard_rows: int = 512
+    """Clips in a file."""
+
+    def __post_init__(self) -> None:
+        limits = Limits()
+        need(16 <= self.size <= 4096, "a size of 16 to 4096", self.size)
+        need(1000 <= self.rate <= limits.max_rate, f"a rate of 1000 to {limits.max_rate}", self.rate)
+        need(0 < self.seconds <= 3600, "seconds above 0 and at most 3600", self.seconds)
+        need(1 <= self.quality <= 100, "a quality of 1 to 100", self.quality)
+        need(1 <= self.shard_rows <= 1 << 20, f"shard rows of 1 to {1 << 20}", self.shard_rows)
+        room = 2 * self.samples * self.shard_rows
+        need(room <= MOST_BYTES, f"at most {MOST_BYTES:,} bytes of sound in a shard", f"{room:,}", "Use fewer rows.")
+
+    @property
+    def samples(self) -> int:
+        return max(1, round(self.rate * self.seconds))
+
+
+@dataclass(frozen=True)
+class ShardInfo:
+    """A shard as pack.json knows it."""
+
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A clip that could not be packed, and why. It keeps its place in the list."""
+
+    index: int
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What pack.json holds.
+
+    Args:
+        format: version of the layout.
+        set: "set:split", by which it is opened.
+        name: what the set calls itself; the same unless it is a module of the user's own.
+        list_hash: hash of the rows, as ClipSet.list_hash gives it.
+        limit: of how many clips a part was packed; 0 for all.
+        rows: clips, packed or not.
+    """
+
+    format: int
+    set: str
+    name: str
+    list_hash: str
+    limit: int
+    rows: int
+    settings: Settings
+    shards: tuple[ShardInfo, ...]
+    failed: tuple[Failed, ...]
+
+    def __post_init__(self) -> None:
+        need(re.fullmatch(r"[\w.]+:[\w.-]+", self.set) is not None, "set 'name:split'", repr(self.set[:80]))
+        need(0 < self.rows <= _MOST_ROWS, f"1 to {_MOST_ROWS} rows", self.rows)
+        most = self.settings.shard_rows
+        need(all(0 < shard.rows <= most for shard in self.shards), f"1 to {most} rows in each shard", "others")
+        need(sum(shard.rows for shard in self.shards) == self.rows, f"{self.rows} rows in all shards", "others")
+        need(all(0 <= failed.index < self.rows for failed in self.failed), "failed clips of this list", "others")
+
+    @property
+    def firsts(self) -> list[int]:
+        """Number of the first clip of each shard."""
+        return list(accumulate((shard.rows for shard in self.shards[:-1]), initial=0))
+
+    @property
+    def bytes(self) -> int:
+        return sum(shard.bytes for shard in self.shards)
+
+
+def folder_name(spec: str) -> str:
+    """The folder of "set:split" inside a pack.
+
+    >>> folder_name("vggsound:144k")
+    'vggsound-144k'
+    """
+    need(re.fullmatch(r"[\w.]+:[\w.-]+", spec) is not None, "a set and a split of letters and digits", repr(spec))
+    return spec.replace(":", "-")
+
+
+def shard_path(folder: Path, number: int) -> Path:
+    return folder / f"shard-{number:05d}.arrow"
+
+
+def is_pack(path: Path) -> bool:
+    """Whether a folder is a pack. Nothing is listed: a folder of media may hold hundreds of thousands of files."""
+    return (path / MARK).is_file()
+
+
+def splits_in(path: Path) -> list[Path]:
+    """The folders of the splits of a pack, finished or not; of a split's own folder, that one."""
+    if not is_pack(path):
+        return [path] if is_split(path) else []
+    return sorted(folder for folder in path.iterdir() if is_split(folder))
+
+
+def is_split(path: Path) -> bool:
+    return (path / MANIFEST).is_file() or (path / BEGUN).is_file()
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """What pack.json says, checked."""
+    path = folder / MANIFEST
+    values = read_json(path)
+    if values.get("format") != FORMAT:
+        raise DataError(
+            f"Expected {path} to describe a pack of format {FORMAT}, but got {str(values.get('format', 'none'))[:40]}. "
+            "Use the earsight that packed it, or prepare it again with --force."
+        )
+    missing = [field.name for field in fields(Manifest) if field.name not in values]
+    if missing:
+        raise DataError(f"Expected {', '.join(missing)} in {path}, but got none. Prepare the pack again.")
+    try:
+        return from_json(Manifest, values)
+    except (UsageError, TypeError) as error:
+        got = f"{str(error)[:300].rstrip('.')}"
+        raise DataError(f"Expected {path} to describe a pack, but got this: {got}. Prepare it again.") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The values of a small JSON file of a pack by name."""
+    try:
+        if path.stat().st_size > _LARGEST_MANIFEST:
+            raise DataError(f"Expected {path} under {_LARGEST_MANIFEST} bytes, but got more. Prepare the pack again.")
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"Expected JSON in {path}, but got: {str(error)[:200]}. Prepare the pack again.") from error
+    if not isinstance(values, dict):
+        raise DataError(f"Expected names and values in {path}, but got others. Prepare the pack again.")
+    return values

@@ -1,0 +1,171 @@
+"""Packs: a set's clips in a few large files that are mapped into memory, in place of hundreds of thousands of media.
+
+    PACK/earsight-pack.txt             says that this folder is a pack; any number of splits share one
+    PACK/SET-SPLIT/shard-00000.arrow   the clips (data/shard.py)
+    PACK/SET-SPLIT/pack.json           what was packed and how, and the hash of every shard; written last
+
+`open_set` opens a packed split wherever a pack is given in place of a data folder. A split without pack.json is not
+finished, and is never read. The clips are those of the set, under the same names and in the same order, so that reports
+and weights tell the same list; their pictures went through JPEG once more and their sound has 16 bits.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from earsight.data.clips import ClipSet
+from earsight.data.manifest import BEGUN, MANIFEST, is_pack, is_split, read_manifest, shard_path, splits_in
+from earsight.data.shard import Shard, Stored, damaged
+from earsight.errors import DataError, MediaError, UsageError
+from earsight.media.accept import Limits
+from earsight.types import F32, U8, Clip
+
+LONGEST = 65_500
+"""Longest side of a JPEG picture."""
+
+
+def find(data: Path, spec: str) -> Path | None:
+    """The folder of "set:split" when `data` is a pack; None when it is a folder of another kind."""
+    if not is_pack(data) and is_split(data) and is_pack(data.parent):
+        data = data.parent
+    folder = data / spec.replace(":", "-")  # which is no reason to refuse a set of files with an odd split
+    if (folder / MANIFEST).is_file():
+        return folder
+    if not is_pack(data):
+        return None
+    there = [read_manifest(one).set for one in splits_in(data) if (one / MANIFEST).is_file()]
+    got = "an unfinished one" if (folder / BEGUN).is_file() else ", ".join(there) or "nothing"
+    raise UsageError(
+        f"Expected {spec} in the pack {data}, but got {got}. Run: earsight data prepare {spec} --data DIR --out {data}"
+    )
+
+
+class Packed(ClipSet):
+    """The clips of a split's folder. Shards are opened when a clip of theirs is read."""
+
+    def __init__(self, folder: Path, spec: str | None = None) -> None:
+        self.folder, self.manifest = folder, read_manifest(folder)
+        if spec is not None and self.manifest.set != spec:
+            raise DataError(
+                f"Expected {spec} in {folder}, but got {self.manifest.set}. Name the folder as it was, or pack it anew."
+            )
+        self._firsts: npt.NDArray[np.int64] = np.array(self.manifest.firsts)
+        self._open: dict[int, Shard] = {}
+        rows = [row for number in range(len(self._firsts)) for row in self._shard(number).rows()]
+        self._open.clear()
+        super().__init__(self.manifest.name, rows)
+
+    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        """The clip; which one `draw` is makes no difference, since one was packed."""
+        self.can_give(rate, seconds)
+        stored = self.stored(index)
+        start, stop, time = span(len(stored.wave), stored.time, rate, seconds)
+        wave: F32 = stored.wave[start:stop].astype(np.float32) / np.float32(32768)
+        frame = decode(self.rows[index].id, stored, self.manifest.settings.size)
+        return Clip(self.rows[index].id, frame, wave, rate, time)
+
+    def can_give(self, rate: int, seconds: float) -> None:
+        """Raise when the sound was packed at another rate, or less of it."""
+        packed = self.manifest.settings
+        if rate != packed.rate or seconds > packed.seconds + 1e-9:
+            raise UsageError(
+                f"Expected {seconds:g} s of sound at {rate} samples per second, but {self.manifest.set} was packed in "
+                f"{self.folder.parent} with {packed.seconds:g} s at {packed.rate}. Run: earsight data prepare "
+                f"{self.manifest.set} --data DIR --out OTHER --rate {rate} --seconds {max(seconds, packed.seconds):g}"
+            )
+
+    def stored(self, index: int) -> Stored:
+        """The bytes of a clip, as views of the file, once its digest was found right."""
+        row = self.rows[index]
+        number = int(np.searchsorted(self._firsts, index, side="right")) - 1
+        try:
+            shard = self._shard(number)
+            at = index - shard.first
+            stored = shard.stored(at)
+            whole = shard.whole(at, row, stored)
+        except DataError as error:
+            raise MediaError(row.id, str(error)) from error
+        if not whole:
+            raise self._hurt(row.id, number, "is not what was packed")
+        if stored.failed:
+            raise MediaError(
+                row.id, f"could not be packed: {stored.failed}", "Mend it, and run data prepare again for what failed."
+            )
+        return stored
+
+    def _shard(self, number: int) -> Shard:
+        if number not in self._open:
+            info, path = self.manifest.shards[number], shard_path(self.folder, number)
+            size = path.stat().st_size if path.is_file() else None
+            if size != info.bytes:
+                raise damaged(path, "none" if size is None else f"{size} bytes instead of {info.bytes}")
+            self._open[number] = Shard(path, int(self._firsts[number]), info.rows)
+        return self._open[number]
+
+    def _hurt(self, id: str, number: int, how: str) -> MediaError:
+        return MediaError(
+            id,
+            f"{how} in {shard_path(self.folder, number)}.",
+            f"Look with earsight data check {self.folder}, then run data prepare again: it makes anew what is damaged.",
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Every process maps the files for itself.
+        return {**self.__dict__, "_open": {}}
+
+
+def span(samples: int, time: float, rate: int, seconds: float) -> tuple[int, int, float]:
+    """The part of a sound that is `seconds` long around `time`, or all when it is shorter; and where `time` is in it.
+
+    >>> span(100, 5.0, 10, 2.0), span(15, 1.5, 10, 2.0), span(100, 0.5, 10, 2.0)
+    ((40, 60, 1.0), (0, 15, 1.5), (0, 20, 0.5))
+    """
+    wanted = max(1, round(rate * seconds))
+    if samples <= wanted:
+        return 0, samples, min(max(time, 0.0), seconds)
+    start = min(max(round(time * rate - wanted / 2), 0), samples - wanted)
+    return start, start + wanted, min(max(time - start / rate, 0.0), seconds)
+
+
+def decode(id: str, stored: Stored, size: int) -> U8:
+    """A packed picture as uint8 (3, H, W), once its header was found to be of a JPEG that earsight packs."""
+    import torch
+    from torchvision.io import ImageReadMode, decode_jpeg
+
+    height, width = stored.height, stored.width
+    sides = sorted((height, width))
+    pixels = height * width
+    fits = 0 < sides[0] <= size and sides[1] <= LONGEST and pixels <= Limits().max_pixels
+    if not fits or jpeg_size(stored.frame) != (height, width):
+        raise MediaError(id, f"is not a packed JPEG picture of {width} x {height}.", "Prepare the pack again.")
+    try:
+        picture: U8 = decode_jpeg(torch.from_numpy(stored.frame.copy()), mode=ImageReadMode.RGB).numpy()
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0][:200] if str(error) else "unknown"
+        raise MediaError(id, f"has a JPEG picture that cannot be decoded ({reason}).", "Prepare it again.") from error
+    if picture.shape != (3, height, width):
+        raise MediaError(id, f"has a picture of {picture.shape}.", "Prepare the pack again.")
+    return picture
+
+
+def jpeg_size(data: U8) -> tuple[int, int] | None:
+    """Height and width in the header of a plain JPEG of three colours; None for anything else.
+
+    Progressive pictures, which take far more memory than their pixels, are not written and not read.
+    """
+    head = bytes(data[:4096])
+    at = 2
+    while head[:2] == b"\xff\xd8" and at + 10 <= len(head) and head[at] == 0xFF:
+        kind, length = head[at + 1], int.from_bytes(head[at + 2 : at + 4])
+        if kind == 0xC0:
+            precision, colours = head[at + 4], head[at + 9]
+            sides = int.from_bytes(head[at + 5 : at + 7]), int.from_bytes(head[at + 7 : at + 9])
+            return sides if (precision, colours) == (8, 3) else None
+        if kind not in (0xDB, 0xC4, 0xDD, 0xFE, *range(0xE0, 0xF0)) or length < 2:
+            return None
+        at += 2 + length
+    return None
