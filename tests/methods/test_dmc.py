@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import cosine_similarity
 
 from earsight.config import Inputs
@@ -16,36 +16,7 @@ from earsight.losses import partners
 from earsight.methods.dmc import Config, Model, Original, agreement, contrast, hinge, official, paper, reach
 from earsight.models.encoders import Encoders
 from earsight.models.soft_clusters import distance, log_odds, route, soft_kmeans, squash
-from earsight.types import Batch
-
-INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
-SMALL = Config(encoders=Encoders(kind="small", weights="random", width=4), spaces=4, dim=8)
-FORMS: list[dict[str, Any]] = [
-    {},
-    {"start": "farthest"},
-    {"visual_clusters": 3, "audio_clusters": 2},
-    {"form": "original"},
-    {"form": "original", "spaces": 2},
-]
-
-
-def make_batch(clips: int = 5) -> Batch:
-    random = torch.Generator().manual_seed(0)
-    frames = torch.randint(0, 256, (clips, 3, 32, 32), generator=random, dtype=torch.uint8)
-    waves = torch.rand(clips, INPUTS.samples, generator=random) - 0.5
-    return Batch(frames, waves, torch.arange(clips), tuple(f"clip{i}" for i in range(clips)))
-
-
-def make_model(**changes: Any) -> Model:
-    torch.manual_seed(0)
-    return Model(replace(SMALL, **changes), INPUTS)
-
-
-def vectors(model: Model, batch: Batch) -> tuple[Tensor, Tensor]:
-    """What is clustered in the end, place by place: (B, N, C) of pictures and (B, M, C) of sounds."""
-    encoded = model.image(model.front.image(batch.frames)), model.audio(model.front.sound(batch.waveforms))
-    places, times = (x.flatten(2).transpose(1, 2) for x in encoded)
-    return places, times
+from tiny.dmc_small import FORMS, SMALL, make_batch, make_model, vectors
 
 
 def test_the_cluster_nearest_to_the_sound_is_the_map() -> None:

@@ -7,51 +7,23 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from earsight.config import Inputs
 from earsight.masking import predict
-from earsight.methods.dmc import Config, Model, Original, agreement, reach
-from earsight.models.encoders import Encoders
+from earsight.methods.dmc import Model, Original, agreement, reach
 from earsight.models.soft_clusters import distance, log_odds, route, soft_kmeans
 from earsight.protocols import get
 from earsight.types import Batch, Maps
-
-INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
-SMALL = Config(encoders=Encoders(kind="small", weights="random", width=4), spaces=4, dim=8)
-FORMS: list[dict[str, Any]] = [
-    {},
-    {"start": "farthest"},
-    {"visual_clusters": 3, "audio_clusters": 2},
-    {"form": "original"},
-    {"form": "original", "spaces": 2},
-]
+from tiny.dmc_small import FORMS, make_batch, make_model, vectors
 
 
-def make_batch(clips: int = 5, *, truth: bool = False) -> Batch:
-    random = torch.Generator().manual_seed(0)
-    frames = torch.randint(0, 256, (clips, 3, 32, 32), generator=random, dtype=torch.uint8)
-    waves = torch.rand(clips, INPUTS.samples, generator=random) - 0.5
-    given = torch.rand(clips, 32, 32, generator=random) if truth else None
-    return Batch(frames, waves, torch.arange(clips), tuple(f"clip{i}" for i in range(clips)), given)
-
-
-def make_model(**changes: Any) -> Model:
-    torch.manual_seed(0)
-    return Model(replace(SMALL, **changes), INPUTS)
+def with_truth(batch: Batch) -> Batch:
+    return replace(batch, truth=torch.rand(len(batch), 32, 32, generator=torch.Generator().manual_seed(1)))
 
 
 def localize(model: Model, batch: Batch) -> Maps:
     with torch.no_grad():
         return model.eval().localize(batch.frames, batch.waveforms)
-
-
-def vectors(model: Model, batch: Batch) -> tuple[Tensor, Tensor]:
-    """What is clustered in the end, place by place: (B, N, C) of pictures and (B, M, C) of sounds."""
-    encoded = model.image(model.front.image(batch.frames)), model.audio(model.front.sound(batch.waveforms))
-    places, times = (x.flatten(2).transpose(1, 2) for x in encoded)
-    return places, times
 
 
 @pytest.mark.parametrize("changes", FORMS)
@@ -139,7 +111,7 @@ def test_confidence_is_what_was_trained_and_has_spread_where_the_highest_share_h
 
 @pytest.mark.parametrize("changes", FORMS)
 def test_clustering_runs_in_float32_under_half_precision(changes: dict[str, Any]) -> None:
-    model, batch = make_model(**changes), make_batch(truth=True)
+    model, batch = make_model(**changes), with_truth(make_batch())
     given: list[torch.dtype] = []
     model.clustering.register_forward_pre_hook(lambda _, args: given.extend(x.dtype for x in args))
     with torch.autocast("cpu", torch.bfloat16):
@@ -154,7 +126,7 @@ def test_clustering_runs_in_float32_under_half_precision(changes: dict[str, Any]
 
 @pytest.mark.parametrize("changes", FORMS)
 def test_ground_truth_can_pull_at_the_maps_of_a_step(changes: dict[str, Any]) -> None:
-    model, batch = make_model(**changes), make_batch(truth=True)
+    model, batch = make_model(**changes), with_truth(make_batch())
     assert model(make_batch()).maps is None
     step = model(batch)
     assert step.maps is not None

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+import tiny
 from earsight import clustering
 from earsight.config import Optim
 from earsight.errors import UsageError
@@ -19,25 +18,9 @@ from earsight.methods.base import Stage
 from earsight.methods.dsol import Config, Model
 from earsight.train.optim import forget, make_optimizer
 from earsight.types import Batch
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-import tiny
-from tiny.dsol_steps import SETTINGS, model_in
+from tiny.dsol_steps import SETTINGS, make_model, model_in
 from tiny.lent import Lent
 from tiny.parity import whole_batch
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def make_model(**changes: Any) -> Model:
-    torch.manual_seed(0)
-    return Model(replace(SETTINGS, **changes), tiny.INPUTS)
 
 
 class Watched(Lent):

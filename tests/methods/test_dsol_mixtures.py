@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,25 +15,9 @@ from earsight.config import Optim
 from earsight.methods.dsol import Model
 from earsight.train.optim import make_optimizer
 from earsight.types import Batch
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-import tiny
-from tiny.dsol_steps import SETTINGS, model_in
+from tiny.dsol_steps import make_model, model_in
 from tiny.lent import Lent
 from tiny.parity import whole_batch
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def make_model(**changes: Any) -> Model:
-    torch.manual_seed(0)
-    return Model(replace(SETTINGS, **changes), tiny.INPUTS)
 
 
 def test_the_map_is_a_sigmoid_of_five_times_the_cosine_at_the_start() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,8 @@ import pytest
 import torch
 
 from earsight.train.loop import train
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from tiny import killing, processes
 from tiny.dsol_steps import job
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def test_a_run_alternates_and_its_log_tells_of_the_clusters(tmp_path: Path) -> None:

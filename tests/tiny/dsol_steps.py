@@ -24,10 +24,15 @@ def job(**changes: Any) -> Job:
     return tiny.job(method="dsol", settings=replace(SETTINGS, **changes), limit=24, val="", epochs=2)
 
 
+def make_model(**changes: Any) -> dsol.Model:
+    """A model of tiny settings; the same one every time."""
+    torch.manual_seed(0)
+    return dsol.Model(replace(SETTINGS, **changes), tiny.INPUTS)
+
+
 def model_in(kind: str, **changes: Any) -> dsol.Model:
     """A model before a "match", "classify" or "mix" step."""
-    torch.manual_seed(0)
-    model = dsol.Model(replace(SETTINGS, **{"mixtures": 2, "clusters": 5, **changes}), tiny.INPUTS)
+    model = make_model(**{"mixtures": 2, "clusters": 5, **changes})
     model.labels = torch.arange(CLIPS) % 5
     model.dictionary.normal_()
     model.passed = int(kind == "classify")
