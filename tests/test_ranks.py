@@ -76,3 +76,12 @@ def test_what_is_no_number_shows_in_the_span(bad: float, cut: bool) -> None:
     low, high = Ranked(flat, cuts=[3] if cut else []).span
     assert np.isfinite([low[0], high[0]]).all()
     assert not np.isfinite([low[1], high[1]]).all()
+
+
+def test_the_highest_value_and_how_often_it_is_there() -> None:
+    flat = np.array([[1, 5, 2, 5, 0, 3], [4, 4, 4, 4, 4, 4], [0, 1, 2, 3, 4, 5], [7, 7, 7, 7, 1, 0]], np.float32)
+    for cuts, top in (([], 0), ([3], 0), ([5], 0), ([3], 2), ([0, 1, 2, 3, 4, 5], 1)):
+        for bounds in (None, (0.0, 8.0)):
+            ranked = Ranked(flat.copy(), bounds, cuts=cuts, top=top)
+            assert ranked.highest.tolist() == [5, 4, 5, 7], cuts
+            assert ranked.at_highest.tolist() == [2, 6, 1, 4], cuts

@@ -49,8 +49,14 @@ class Ranked:
         self._around = {index: _neighbours(rows, index, places) for index in cuts}
         # What lies between the cuts cannot be lower or higher, and what is no number comes last.
         low, high = rows[:, : min(places, default=n - 1) + 1], rows[:, max(places, default=0) :]
-        self.span = self._score(low.min(axis=1)), self._score(high.max(axis=1))
+        self.highest: F32 = high.max(axis=1)
+        """Highest value of each row, (B,)."""
+        self.span = self._score(low.min(axis=1)), self._score(self.highest)
         """Lowest and highest score of each row, (B,) each; not finite where a value is not."""
+        self.at_highest: Ints = np.count_nonzero(high == self.highest[:, None], axis=1).astype(np.int64)
+        """How many values of each row are its highest, (B,)."""
+        for i in np.flatnonzero(self.at_highest == high.shape[1]):  # perhaps some before the cut are, too
+            self.at_highest[i] = np.count_nonzero(flat[i] == self.highest[i])
         self.top_mean = self._mean(rows[:, n - top :]) if top else np.full(len(flat), np.nan, np.float32)
         """Mean of the `top` highest scores of each row, summed in double precision, (B,)."""
 

@@ -175,8 +175,8 @@ def _chunk(
         return counts[key]
 
     # Where several pixels are highest, the peak is any of them: what their mean says.
-    highest = counted(ranked.span[1], None)
-    peak = highest[0] / highest[2]
+    under = [truth.inside(one, v)[0] for truth, one, v in zip(truths, pictures, ranked.highest, strict=True)]
+    peak = np.array(under) / ranked.at_highest
     out: list[dict[str, F64]] = []
     for protocol in protocols:
         kept = counted(levels(ranked, protocol, support), order_statistic(protocol, n))
