@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from pathlib import Path
@@ -50,7 +51,17 @@ def test_a_method_trains_is_measured_and_localizes_from_the_command_line(name: s
     run = tmp_path / "run"
     assert main(["train", name, "--on", "toybox", "--out", str(run), *any_method.flags(name), *TINY]) == 0
     assert isinstance(load_weights(run).model, registry.load("method", name).Model)
-    assert main(["eval", str(run), "--on", "toybox", "--limit", "8", "--audio", "real", "--device", "cpu"]) == 0
+    few, maps = ["--on", "toybox", "--limit", "8"], str(tmp_path / "maps.npz")
+    wanted = ["--save-maps", maps, "--out", str(tmp_path / "measured")]
+    assert main(["eval", str(run), *few, "--audio", "real", "--device", "cpu", *wanted]) == 0
+    known = ["--on", "toybox", "--protocol", "exact", "--allow-missing"]
+    assert main(["score", maps, *known, "--out", str(tmp_path / "scored")]) == 0
+    mine, theirs = (
+        json.loads((tmp_path / folder / "metrics.json").read_text(encoding="utf-8"))["evaluations"][0]
+        for folder in ("measured", "scored")
+    )
+    assert mine["metrics"]["loc_acc"] == theirs["metrics"]["loc_acc"]
+    assert main(["compare", str(tmp_path / "measured"), str(tmp_path / "scored")]) == 0
     write_png(tmp_path / "picture.png", np.full((3, 40, 60), 90, np.uint8))
     write_wav(tmp_path / "tone.wav", np.sin(np.arange(8000) / 3).astype(np.float32), 8000)
     pair = ["--image", str(tmp_path / "picture.png"), "--audio", str(tmp_path / "tone.wav")]
