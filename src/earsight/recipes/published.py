@@ -122,7 +122,8 @@ ABLATIONS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     *((f"vdrop_{round(100 * rate)}", "a", {"visual_dropout": rate}) for rate in (0.0, 0.5, 0.75, 0.95)),
     *((f"adrop_{round(100 * rate)}", "b", {"audio_dropout": rate}) for rate in (0.5, 0.75, 0.9, 0.95)),
     *((f"mom_{round(1000 * rate)}", "c", {"momentum": rate}) for rate in (0.0, 0.9, 0.99, 0.995)),
-    ("no_decomposition", "d", {"decompose": False, "infer": "loc"}),
+    # The paper's matching before the decomposition: the best place, among sounds and among pictures.
+    ("no_decomposition", "d", {"decompose": False, "infer": "loc", "pooling": "max", "audio_term": "images"}),
     ("infer_avloc", "d", {"infer": "loc"}),
     ("infer_avc", "d", {"infer": "avc"}),
 )

@@ -12,7 +12,7 @@ from earsight.train.job import Job
 
 INPUTS = Inputs(image_size=112, resize=128, rate=11025, seconds=2.0, window=256, hop=160)
 OPTIM = Optim(epochs=8, batch_size=64, optimizer="adamw", lr=2e-3, weight_decay=1e-2, warmup_steps=20, val_every=2)
-"""One budget for all methods: 3072 clips, 8 times. Only the learning rate is each method's own."""
+"""One budget for all methods: 3072 clips, 8 times. Rate, schedule and a setting or two are each method's own."""
 
 
 @dataclass(frozen=True)
