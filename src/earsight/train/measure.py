@@ -33,13 +33,15 @@ from earsight.types import Batch, Row
 
 def need_answers(model: Method, job: Job) -> None:
     """Refuse a protocol that asks for what the method's maps do not have, before a whole epoch was trained for it."""
-    size, protocol = job.inputs.image_size, protocols.get(job.protocol)
+    if protocols.get(job.protocol).confidence != "native":
+        return
+    size = job.inputs.image_size
     model.eval()
     with torch.inference_mode():
-        maps = model.localize(torch.zeros(1, 3, size, size, dtype=torch.uint8), torch.zeros(1, job.inputs.samples))
+        native_confidence(
+            model.localize(torch.zeros(1, 3, size, size, dtype=torch.uint8), torch.zeros(1, job.inputs.samples))
+        )
     model.train()
-    if protocol.confidence == "native":
-        native_confidence(maps)
 
 
 def on_validation(model: Method, val: ClipSet, job: Job, where: torch.device) -> list[Evaluation]:
@@ -101,12 +103,13 @@ def finish(
             write_text(out / FAILURES, lines)
             bar.line(f"{len(position.failures)} clips could not be read; see {out / FAILURES}")
         # The run's own weights come last, because a run that has them is finished.
-        best = job.optim.keep != "last" and (out / BEST).exists()
+        if job.optim.keep == "last" or not (out / BEST).exists():
+            write(out / WEIGHTS, last)
+            return
         ended = {key: value.clone() for key, value in model.state_dict().items()}
-        if best:
-            model.load_state_dict(cast(dict[str, Any], read_pickle(out / BEST)))
-            write(out / (WEIGHTS if job.optim.keep == "best" else BEST_WEIGHTS), None)
-        if not best or job.optim.keep == "both":
+        model.load_state_dict(cast(dict[str, Any], read_pickle(out / BEST)))
+        write(out / (WEIGHTS if job.optim.keep == "best" else BEST_WEIGHTS), None)
+        if job.optim.keep == "both":
             model.load_state_dict(ended)
             write(out / WEIGHTS, last)
 
