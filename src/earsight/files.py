@@ -28,12 +28,17 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         beside.unlink(missing_ok=True)
 
 
+def is_part(path: Path) -> bool:
+    """Whether a file is what a killed process was about to write."""
+    return path.name.startswith(".") and path.name.endswith(".part")
+
+
 def write_text(path: Path, text: str) -> None:
     """Text as UTF-8 with lines that end in \\n, atomically."""
     write_bytes(path, text.encode("utf-8"))
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes | memoryview) -> None:
     """Bytes as they are, atomically."""
 
     def fill(beside: Path) -> None:

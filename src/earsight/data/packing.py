@@ -39,7 +39,7 @@ from earsight.data.parallel import in_order
 from earsight.data.shard import Shard, encode
 from earsight.data.storing import Source, need_packable, store
 from earsight.errors import DataError, UsageError
-from earsight.files import write_atomically, write_text
+from earsight.files import is_part, write_bytes, write_text
 from earsight.types import Row
 
 Report = Callable[[int, int, float], None]
@@ -162,7 +162,7 @@ class _Work:
             # A pack that was finished is not while a shard of it is changed.
             _write(self._folder / BEGUN, self._note)
             (self._folder / MANIFEST).unlink()
-        write_atomically(shard_path(self._folder, number), lambda beside: _fill(beside, data))
+        write_bytes(shard_path(self._folder, number), data)
         return ShardInfo(len(rows), data.size, hashlib.sha256(data).hexdigest())
 
     def close(self) -> None:
@@ -220,7 +220,7 @@ def _begin_root(out: Path) -> None:
     if is_pack(out):
         return
     there = list(out.iterdir())
-    others = sorted(path.name for path in there if not _is_part(path))
+    others = sorted(path.name for path in there if not is_part(path))
     if others:
         raise UsageError(
             f"Expected a new or an empty folder, or a pack, but {out} has {', '.join(others[:3])} in it. "
@@ -234,7 +234,7 @@ def _begin_root(out: Path) -> None:
 def _begin(folder: Path, facts: dict[str, object], force: bool) -> None:
     """Note what is being packed, once what is there is known to be of the same kind; clear half-written files."""
     for path in folder.iterdir():
-        if _is_part(path):
+        if is_part(path):
             path.unlink()
     notes = [folder / name for name in (MANIFEST, BEGUN) if (folder / name).is_file()]
     changed = [name for note in notes for name in _changed(note, facts)]
@@ -260,15 +260,6 @@ def _changed(note: Path, facts: dict[str, object]) -> list[str]:
 
 def _write(path: Path, values: dict[str, object]) -> None:
     write_text(path, json.dumps(values, indent=1) + "\n")
-
-
-def _is_part(path: Path) -> bool:
-    return path.name.startswith(".") and path.name.endswith(".part")
-
-
-def _fill(beside: Path, data: memoryview) -> None:
-    with beside.open("wb") as file:
-        file.write(data)
 
 
 @contextmanager

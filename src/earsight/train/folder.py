@@ -9,7 +9,7 @@ from typing import Any
 from earsight import registry
 from earsight.checkpoint import WEIGHTS
 from earsight.errors import CheckpointError, UsageError
-from earsight.files import write_text
+from earsight.files import is_part, write_text
 from earsight.train.job import Job
 from earsight.train.log import BOARD, LOG
 from earsight.train.state import STATE
@@ -63,7 +63,9 @@ def prepare_folder(job: Job, out: Path, *, resume: bool, force: bool) -> None:
 
 def _half_written(out: Path) -> list[Path]:
     """What a killed process was about to write."""
-    return [part for name in _WRITTEN for part in out.glob(f".{name}.*.part")]
+    names = tuple(f".{name}." for name in _WRITTEN)
+    there = out.iterdir() if out.is_dir() else ()
+    return [path for path in there if is_part(path) and path.name.startswith(names)]
 
 
 def load_job(out: Path) -> Job:
