@@ -111,7 +111,9 @@ class Optim:
     """Largest gradient norm; 0 leaves gradients alone."""
     precision: Literal["fp32", "bf16"] = "fp32"
     compile: bool = False
-    """Compile the encoders in place."""
+    """Compile the encoders in place; the first epoch then begins a minute later."""
+    graph: bool = False
+    """On one GPU, launch each step at once as a graph of kernels, for methods whose steps are all alike."""
     seed: int = 0
     workers: int = 0
     """Processes that read clips; 0 reads in the training process."""
@@ -122,7 +124,7 @@ class Optim:
     the last, and the best beside it in best.safetensors."""
     deterministic: bool = False
     """Use only repeatable kernels on the GPU, where some fast ones are not; CPU runs always repeat bit for bit."""
-    save_every: int = 200
+    save_every: int = 500
     """Steps between saved states; each epoch's end is always saved."""
     max_failed: float = 0.05
     """Largest share of clips that may be unreadable before training stops."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import torch
 
 from earsight.config import need
+
+HAS_KERNELS = find_spec("triton") is not None
+"""Whether earsight's own GPU kernels can be compiled: torch brings triton along on Linux only."""
 
 
 def pick_device(device: str) -> str:

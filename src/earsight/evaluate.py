@@ -157,20 +157,31 @@ def evaluate_all(
     rank, world = (distributed.rank(), distributed.world()) if together else (0, 1)
     failures = list(unreadable) if rank == 0 else []
     seen: list[_Part] = []
+    last: _Made | None = None
     done = 0
+
+    def scored(made: _Made) -> None:
+        maps, index = made.arrived()
+        records = score(maps, [tried.rows[i] for i in index], protocols, sizes)
+        seen.append(_Part(index[0], records, maps if keep_maps else None))
+
     with _evaluating(model.to(device)), torch.inference_mode():
-        for batch, failed in loading.eval_batches(heard, model.inputs, batch_size, workers, rank=rank, world=world):
+        for batch, failed in loading.eval_batches(
+            heard, model.inputs, batch_size, workers, rank=rank, world=world, device=device
+        ):
             failures += [(id, reason.removeprefix(f"{id}: ")) for id, reason in failed]  # the id stands beside it
             done += len(failed) + (0 if batch is None else len(batch))
             _stop_when_too_many(failures, done, clip_set, max_failed)
             if batch is not None:
-                rows = [tried.rows[i] for i in batch.index.tolist()]
-                batch = batch.to(device)
-                maps = model.localize(batch.frames, batch.waveforms)
-                records = score(maps, rows, protocols, sizes)
-                seen.append(_Part(int(batch.index[0]), records, maps.each(_kept) if keep_maps else None))
+                # While a GPU is at work on this batch, the maps of the last one are scored on the CPU.
+                made = _Made(model.localize(batch.frames, batch.waveforms), batch.index)
+                if last is not None:
+                    scored(last)
+                last = made
             if progress is not None:
                 progress(min(done * world, len(tried)), len(tried))
+        if last is not None:
+            scored(last)
     if together:
         seen = [part for parts in distributed.from_all(seen) for part in parts]
         failures = [failure for parts in distributed.from_all(failures) for failure in parts]
@@ -199,6 +210,23 @@ def evaluate_all(
         )
         for i, protocol in enumerate(protocols)
     ]
+
+
+class _Made:
+    """Maps on their way to the CPU, and which clips they are of."""
+
+    def __init__(self, maps: Maps, index: Tensor) -> None:
+        self._maps = maps.each(lambda x: x.detach().float().to("cpu", non_blocking=True))
+        self._index = index.to("cpu", non_blocking=True)
+        self._there = torch.cuda.Event() if maps.dense.is_cuda else None  # type: ignore[no-untyped-call]
+        if self._there is not None:
+            self._there.record()
+
+    def arrived(self) -> tuple[Maps, list[int]]:
+        """The maps and the places of their clips, once they are there."""
+        if self._there is not None:
+            self._there.synchronize()
+        return self._maps, self._index.tolist()
 
 
 @dataclass(frozen=True)
@@ -261,10 +289,6 @@ def _evaluating(model: Method) -> Iterator[None]:
     finally:
         for module, training in modes.items():
             module.training = training
-
-
-def _kept(tensor: Tensor) -> Tensor:
-    return tensor.float().cpu()
 
 
 def _joined(parts: list[Maps]) -> Maps | None:

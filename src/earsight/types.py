@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 U8 = npt.NDArray[np.uint8]
+I16 = npt.NDArray[np.int16]
 F32 = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]
 Box = tuple[float, float, float, float]
@@ -53,6 +54,29 @@ class Clip:
         _check(f.dtype == np.uint8 and shaped, "frame uint8 (3, H, W)", (f.dtype, f.shape))
         _check(w.dtype == np.float32 and w.ndim == 1, "waveform float32 (S,)", (w.dtype, w.shape))
         _check(self.rate > 0, "a positive rate", self.rate)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A clip as a pack holds it, for whoever unpacks many at once on a GPU.
+
+    Args:
+        id: name of the clip, unique in its set.
+        jpeg: uint8 (n,), the bytes of a JPEG file of three colours that is not progressive.
+        height: of the picture.
+        width: of the picture.
+        waveform: int16 (S,), mono, of which 32768 is 1.0.
+        rate: samples per second of `waveform`.
+        time: position of the frame inside `waveform`, in seconds from its first sample.
+    """
+
+    id: str
+    jpeg: U8
+    height: int
+    width: int
+    waveform: I16
+    rate: int
+    time: float
 
 
 @dataclass(frozen=True)
@@ -129,13 +153,19 @@ class Batch:
         return len(self.ids)
 
     def to(self, device: Any) -> Batch:
-        return self._each(lambda x: x.to(device, non_blocking=True))
+        return self.each(lambda x: x.to(device, non_blocking=True))
+
+    def some(self, at: list[int]) -> Batch:
+        """The clips at these places."""
+        return self.each(lambda x: x[at], tuple(self.ids[i] for i in at))
 
     def pin_memory(self) -> Batch:
         """In page-locked memory, from where copies to a GPU run beside the computation; data loaders call this."""
-        return self._each(lambda x: x.pin_memory())
+        return self.each(lambda x: x.pin_memory())
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+    def each(self, change: Callable[[Tensor], Tensor], ids: tuple[str, ...] | None = None) -> Batch:
+        """The same of changed tensors, of other clips when `ids` names them."""
+
         def maybe(x: Tensor | None) -> Tensor | None:
             return None if x is None else change(x)
 
@@ -143,7 +173,7 @@ class Batch:
             change(self.frames),
             change(self.waveforms),
             change(self.index),
-            self.ids,
+            self.ids if ids is None else ids,
             maybe(self.truth),
             maybe(self.supervised),
             maybe(self.near_frames),

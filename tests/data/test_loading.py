@@ -13,10 +13,11 @@ from torch import Tensor
 from torch.nn.functional import max_pool2d
 
 from earsight.config import Inputs
-from earsight.data import loading
 from earsight.data.clips import ClipSet, Limited, open_set
-from earsight.data.loading import Beside, Failure, Loaded, View, Wanted, eval_batches, eval_picture, resized
+from earsight.data.items import Failure, Loaded, Wanted
+from earsight.data.loading import Beside, Loader, epoch_visits, eval_batches
 from earsight.data.sampler import batch_at, epoch_order, steps_per_epoch
+from earsight.data.view import View, eval_picture
 from earsight.errors import MediaError, UsageError
 from earsight.types import Batch, Clip, Row
 
@@ -52,9 +53,10 @@ class Painted(ClipSet):
 
 
 def train_batches(clips: ClipSet, inputs: Inputs, *, seed: int, epoch: int, truth: bool = False, seconds: float = 0.0,
-                  beside: Beside | None = None, **how: Any) -> Iterator[Loaded]:  # fmt: skip
+                  workers: int = 0, **how: Any) -> Iterator[Loaded]:  # fmt: skip
     annotated = tuple(bool(row.boxes) for row in clips.rows) if truth else None
-    return loading.train_batches(clips, inputs, Wanted(seed, epoch, seconds, annotated, beside), **how)
+    loader = Loader(clips, inputs, Wanted(seed, seconds, annotated), workers=workers)
+    return loader.feed(epoch_visits(len(clips), seed, epoch, **how))
 
 
 def batches(loaded: Iterable[Loaded]) -> list[Batch]:
@@ -88,11 +90,12 @@ def test_truth_goes_through_the_same_crop_and_flip_as_the_picture(epoch: int) ->
 
 
 def test_crops_and_flips_change_from_epoch_to_epoch_and_both_mirrorings_come() -> None:
-    views = [View.draw(80, 100, 64, True, np.random.default_rng(i)) for i in range(200)]
+    views = [View.draw(160, 200, INPUTS, np.random.default_rng(i)) for i in range(200)]
     assert {v.flip for v in views} == {True, False}
     assert {v.left for v in views} == set(range(37))
     assert {v.top for v in views} == set(range(17))
-    assert not any(View.draw(80, 100, 64, False, np.random.default_rng(i)).flip for i in range(50))
+    plain = replace(INPUTS, flip=False)
+    assert not any(View.draw(160, 200, plain, np.random.default_rng(i)).flip for i in range(50))
     one, two = (
         torch.cat([b.frames for b in batches(train_batches(Painted(), INPUTS, batch_size=24, seed=0, epoch=e))])
         for e in (0, 1)
@@ -121,20 +124,10 @@ def test_pictures_stay_uint8_and_sound_stays_a_waveform() -> None:
 
 
 @pytest.mark.parametrize(("height", "width"), SIZES)
-def test_the_shorter_side_is_resized_in_training(height: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int, int]] = []
-
-    def remember(frame: np.ndarray, h: int, w: int) -> Tensor:  # type: ignore[type-arg]
-        asked.append((h, w))
-        return resized(frame, h, w)
-
-    monkeypatch.setattr("earsight.data.loading.resized", remember)
-    clips = Painted(len(SIZES))
-    clips.sizes = [(height, width)] * len(clips)
-    list(train_batches(clips, INPUTS, batch_size=len(clips), seed=0, epoch=0))
-    h, w = asked[0]
-    assert min(h, w) == 80
-    assert abs(h / w - height / width) < 0.02 * max(h / w, 1)
+def test_the_shorter_side_is_resized_in_training(height: int, width: int) -> None:
+    view = View.draw(height, width, INPUTS, np.random.default_rng(0))
+    assert min(view.height, view.width) == 80
+    assert abs(view.height / view.width - height / width) < 0.02 * max(height / width, 1)
 
 
 @pytest.mark.parametrize(("height", "width"), SIZES)
@@ -269,13 +262,16 @@ def test_only_whole_batches_are_trained_on() -> None:
     assert batch_at(np.arange(10), 1, 5, 0, 2).tolist() == [5, 6, 7]
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
-def test_batches_lie_in_pinned_memory_where_there_is_a_gpu() -> None:
-    (batch,) = batches(train_batches(Painted(6), INPUTS, batch_size=6, seed=0, epoch=0, truth=True))
-    assert batch.truth is not None
-    assert all(x.is_pinned() for x in (batch.frames, batch.waveforms, batch.index, batch.truth))
-    assert batch.to("cuda").frames.is_cuda
+@pytest.mark.slow
+def test_the_workers_of_one_epoch_read_the_next_as_new_ones_would() -> None:
+    clips = Painted()
+    with_workers = Loader(clips, INPUTS, Wanted(3), workers=2)
+    for epoch in range(3):
+        visits = epoch_visits(len(clips), 3, epoch, batch_size=8)
+        kept = batches(with_workers.feed(visits))
+        new = batches(Loader(clips, INPUTS, Wanted(3)).feed(visits))
+        assert all(torch.equal(a.frames, b.frames) for a, b in zip(kept, new, strict=True))
+        assert [a.ids for a in kept] == [b.ids for b in new]
 
 
 def test_too_many_workers_are_refused_before_they_start() -> None:
@@ -333,8 +329,8 @@ def test_what_the_model_hears_is_in_the_middle_of_what_training_hears(length: in
 
 
 def test_ground_truth_that_may_not_be_used_is_left_empty() -> None:
-    wanted = Wanted(0, 0, annotated=(True, False, True, False))
-    (batch,) = batches(loading.train_batches(Painted(4), INPUTS, wanted, batch_size=4))
+    wanted = Wanted(0, annotated=(True, False, True, False))
+    (batch,) = batches(Loader(Painted(4), INPUTS, wanted).feed(epoch_visits(4, 0, 0, batch_size=4)))
     assert batch.truth is not None
     assert batch.supervised is not None
     for i, truth, supervised in zip(batch.index.tolist(), batch.truth, batch.supervised, strict=True):

@@ -17,7 +17,8 @@ from earsight.config import Inputs
 from earsight.data import negatives
 from earsight.data.clips import Limited, open_set
 from earsight.data.controls import with_audio
-from earsight.data.loading import Wanted, eval_batches, train_batches
+from earsight.data.items import Wanted
+from earsight.data.loading import Loader, epoch_visits, eval_batches
 from earsight.data.manifest import MANIFEST
 from earsight.data.pack import Packed, find
 from earsight.data.pack_check import verify
@@ -120,7 +121,8 @@ def test_data_workers_give_the_batches_of_one_process(made: Path) -> None:
     inputs = Inputs(image_size=32, resize=36, rate=RATE, seconds=SECONDS, window=128, hop=64)
     packed = open_set("tiny.tones:torn", made)
     for workers in (0, 2):
-        trained = list(train_batches(packed, inputs, Wanted(0, 0), batch_size=16, workers=workers))
+        visits = epoch_visits(len(packed), 0, 0, batch_size=16)
+        trained = list(Loader(packed, inputs, Wanted(0), workers=workers).feed(visits))
         seen = list(eval_batches(packed, inputs, 16, workers))
         if workers == 0:
             alone = trained, seen

@@ -168,7 +168,7 @@ def test_unreadable_clips_stop_all_processes_with_the_same_message(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("rank", "where"), [(0, "prepare_folder"), (0, "evaluate_all"), (0, "save_state"),
+@pytest.mark.parametrize(("rank", "where"), [(0, "prepare_folder"), (0, "evaluate_all"), (0, "random_state"),
                                              (0, "save_weights"), (1, "usable"), (0, "usable")])  # fmt: skip
 def test_an_error_in_one_process_ends_all(tmp_path: Path, rank: int, where: str) -> None:
     codes = processes.finish(processes.group(tmp_path, 2, parity.fails_in, rank, where, tmp_path / "run"))

@@ -10,6 +10,7 @@ from scipy.signal import get_window, spectrogram
 
 from earsight.config import Inputs
 from earsight.data.clips import fit_waveform
+from earsight.models import frontend
 from earsight.models.frontend import FrontEnd, log_spectrogram, tukey
 
 RATE, SAMPLES = 22050, 66150
@@ -101,6 +102,40 @@ def test_a_batch_equals_its_clips_one_by_one() -> None:
     torch.testing.assert_close(front.sound(waves), alone, rtol=0, atol=1e-6)
 
 
+def test_computing_a_few_clips_at_a_time_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    front = FrontEnd(Inputs())
+    waves = torch.from_numpy(np.stack(list(SOUNDS.values())[:9]).astype(np.float32))
+    several = front.sound(waves)
+    for windows in (1, 600, 10**6):
+        monkeypatch.setattr(frontend, "WINDOWS_TOGETHER", windows)
+        assert torch.equal(front.sound(waves), several)
+
+
+@pytest.mark.slow
+def test_an_exported_graph_takes_any_number_of_clips() -> None:
+    class Hearing(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.front = FrontEnd(Inputs())
+
+        def forward(self, waves: torch.Tensor) -> torch.Tensor:
+            return self.front.sound(waves)
+
+    waves = torch.from_numpy(np.stack(list(SOUNDS.values())[:9]).astype(np.float32))
+    count = torch.export.Dim("count", min=1, max=1024)
+    graph = torch.export.export(Hearing(), (waves[:5],), dynamic_shapes=({0: count},)).module()
+    for some in (waves[:2], waves):
+        torch.testing.assert_close(graph(some), FrontEnd(Inputs()).sound(some), rtol=0, atol=1e-6)
+
+
+def test_gradients_reach_the_sound() -> None:
+    waves = torch.from_numpy(np.stack([noise(0.5, seed) for seed in range(6)]).astype(np.float32)).requires_grad_()
+    FrontEnd(Inputs()).sound(waves).sum().backward()
+    assert waves.grad is not None
+    assert waves.grad.isfinite().all()
+    assert waves.grad.abs().sum() > 0
+
+
 def test_silence_is_finite_and_the_lowest_value() -> None:
     got = FrontEnd(Inputs()).sound(torch.zeros(2, SAMPLES))
     assert torch.isfinite(got).all()
@@ -152,3 +187,21 @@ def test_cuda_equals_the_cpu() -> None:
         here, there = FrontEnd(inputs), FrontEnd(inputs).cuda()
         torch.testing.assert_close(there.sound(waves.cuda()).cpu(), here.sound(waves), rtol=0, atol=1e-4)
         torch.testing.assert_close(there.image(frames.cuda()).cpu(), here.image(frames), rtol=0, atol=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+def test_cuda_waits_for_nothing_and_records_a_graph() -> None:
+    front = FrontEnd(Inputs()).cuda()
+    waves = torch.from_numpy(np.stack(list(SOUNDS.values())).astype(np.float32)).cuda()
+    expected = front.sound(waves)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        front.sound(waves)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        recorded = front.sound(waves)
+    graph.replay()
+    torch.testing.assert_close(recorded, expected, rtol=0, atol=1e-6)

@@ -15,7 +15,8 @@ from earsight import distributed
 from earsight.config import Supervision
 from earsight.errors import DataError, TrainingError
 from earsight.methods.slavc import Model
-from earsight.train.loop import train, wrap
+from earsight.train.loop import train
+from earsight.train.stepping import wrap
 from earsight.types import Batch
 
 CLIPS = 8

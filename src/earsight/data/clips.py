@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from earsight import registry
 from earsight.errors import UsageError
-from earsight.types import F32, Clip, Row
+from earsight.types import F32, I16, Clip, Encoded, Row
 
+C = TypeVar("C", Clip, Encoded)
+W = TypeVar("W", F32, I16)
 _ROLES = {"train": "training", "val": "validation", "test": "testing"}
 
 
@@ -39,6 +42,15 @@ class ClipSet(ABC):
         `draw` numbers the visits (the epoch in training), for sets that pair a picture with another sound each time.
         """
 
+    @property
+    def is_encoded(self) -> bool:
+        """Whether clips can be had as they are stored, with `encoded`."""
+        return False
+
+    def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
+        """What `read` gives, before the picture is decoded and the samples become floats; where `is_encoded`."""
+        raise UsageError(f"Expected a packed set, but got {self.name}. Pack it with earsight data prepare.")
+
     def can_give(self, rate: int, seconds: float) -> None:  # noqa: B027
         """Raise a UsageError where no clip can have that much sound at that rate, to be asked before work begins."""
 
@@ -50,18 +62,50 @@ class ClipSet(ABC):
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-class Some(ClipSet):
-    """The clips at some positions of a set, under the set's name."""
+class Derived(ClipSet):
+    """Clips made of another set's: the picture of one, and the sound of the same, of another, or none."""
 
-    def __init__(self, whole: ClipSet, at: Sequence[int]) -> None:
-        self._whole, self._at = whole, tuple(at)
-        super().__init__(whole.name, [whole.rows[i] for i in self._at])
+    def __init__(self, name: str, rows: Sequence[Row], whole: ClipSet) -> None:
+        super().__init__(name, rows)
+        self._whole = whole
+
+    @abstractmethod
+    def parts(self, index: int) -> tuple[int, int | None]:
+        """Which clips of the other set are seen and heard; None hears silence as long as the seen clip's sound."""
 
     def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
-        return self._whole.read(self._at[index], rate, seconds, draw)
+        return self._made(index, lambda i: self._whole.read(i, rate, seconds, draw))
+
+    @property
+    def is_encoded(self) -> bool:
+        return self._whole.is_encoded
+
+    def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
+        return self._made(index, lambda i: self._whole.encoded(i, rate, seconds, draw))
 
     def can_give(self, rate: int, seconds: float) -> None:
         self._whole.can_give(rate, seconds)
+
+    def _made(self, index: int, read: Callable[[int], C]) -> C:
+        seen, heard = self.parts(index)
+        clip = replace(read(seen), id=self.rows[index].id)
+        if heard is None:
+            return replace(clip, waveform=np.zeros_like(clip.waveform))
+        if heard == seen:
+            return clip
+        other = read(heard)
+        return replace(clip, waveform=other.waveform, rate=other.rate, time=other.time)
+
+
+class Some(Derived):
+    """The clips at some positions of a set, under the set's name."""
+
+    def __init__(self, whole: ClipSet, at: Sequence[int]) -> None:
+        self._at = tuple(at)
+        super().__init__(whole.name, [whole.rows[i] for i in self._at], whole)
+
+    def parts(self, index: int) -> tuple[int, int | None]:
+        return self._at[index], self._at[index]
 
 
 class Limited(Some):
@@ -123,7 +167,7 @@ def _packed(data: Path | None, spec: str) -> ClipSet | None:
     return None if folder is None else Packed(folder, spec)
 
 
-def fit_waveform(waveform: F32, rate: int, time: float, samples: int) -> F32:
+def fit_waveform(waveform: W, rate: int, time: float, samples: int) -> W:
     """Exactly `samples` of sound: cut around `time` when long, tiled when short, zeros when there is none.
 
     >>> fit_waveform(np.arange(3, dtype=np.float32), 1, 1.0, 7).tolist()
@@ -132,7 +176,7 @@ def fit_waveform(waveform: F32, rate: int, time: float, samples: int) -> F32:
     [6.0, 7.0, 8.0, 9.0]
     """
     if len(waveform) == 0:
-        return np.zeros(samples, dtype=np.float32)
+        return np.zeros(samples, dtype=waveform.dtype)
     if len(waveform) < samples:
         return np.tile(waveform, -(-samples // len(waveform)))[:samples]
     start = round(time * rate - samples / 2)

@@ -3,50 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
-from earsight.data.clips import ClipSet
+from earsight.data.clips import ClipSet, Derived
 from earsight.errors import UsageError
-from earsight.types import Clip
 
 Audio = Literal["real", "shuffled", "silent"]
 
 
-class Shuffled(ClipSet):
+class Shuffled(Derived):
     """Each picture with the sound of another clip of the set, the same one every time."""
 
     def __init__(self, whole: ClipSet, seed: int = 0) -> None:
-        super().__init__(whole.name, whole.rows)
-        self._whole = whole
+        super().__init__(whole.name, whole.rows, whole)
         self.sound_of = other_sounds(
             [row.label for row in whole.rows], seed, [row.sound or row.id for row in whole.rows]
         )
 
-    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
-        seen = self._whole.read(index, rate, seconds, draw)
-        heard = self._whole.read(self.sound_of[index], rate, seconds, draw)
-        return replace(seen, waveform=heard.waveform, rate=heard.rate, time=heard.time)
-
-    def can_give(self, rate: int, seconds: float) -> None:
-        self._whole.can_give(rate, seconds)
+    def parts(self, index: int) -> tuple[int, int | None]:
+        return index, self.sound_of[index]
 
 
-class Silent(ClipSet):
+class Silent(Derived):
     """Each picture with silence as long as its own sound."""
 
     def __init__(self, whole: ClipSet) -> None:
-        super().__init__(whole.name, whole.rows)
-        self._whole = whole
+        super().__init__(whole.name, whole.rows, whole)
 
-    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
-        clip = self._whole.read(index, rate, seconds, draw)
-        return replace(clip, waveform=np.zeros_like(clip.waveform))
-
-    def can_give(self, rate: int, seconds: float) -> None:
-        self._whole.can_give(rate, seconds)
+    def parts(self, index: int) -> tuple[int, int | None]:
+        return index, None
 
 
 def with_audio(clip_set: ClipSet, audio: Audio) -> ClipSet:

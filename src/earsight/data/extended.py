@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from earsight.data import negatives
-from earsight.data.clips import ClipSet
+from earsight.data.clips import ClipSet, Derived
 from earsight.data.layout import Listed
 from earsight.data.lists import check_rows, negative_rows, some
 from earsight.errors import DataError, UsageError
-from earsight.types import Clip, Row
+from earsight.types import Row
 
 
 def extend(base: ClipSet, path: Path) -> ClipSet:
@@ -37,35 +36,23 @@ def extend(base: ClipSet, path: Path) -> ClipSet:
     return Listed(name, rows, base.layout) if isinstance(base, Listed) else WithNegatives(name, rows, base)
 
 
-class WithNegatives(ClipSet):
+class WithNegatives(Derived):
     """A set with more rows, which show the picture of one of its clips and let the sound of another be heard."""
 
     def __init__(self, name: str, rows: Sequence[Row], base: ClipSet) -> None:
-        super().__init__(name, rows)
-        self._base = base
+        super().__init__(name, rows, base)
         self._at = {row.id: i for i, row in enumerate(base.rows)}
-
-    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
-        seen, heard = self._parts(index)
-        clip = self._base.read(seen, rate, seconds, draw)
-        if seen == heard:
-            return clip
-        other = self._base.read(heard, rate, seconds, draw)
-        return replace(clip, id=self.rows[index].id, waveform=other.waveform, rate=other.rate, time=other.time)
-
-    def can_give(self, rate: int, seconds: float) -> None:
-        self._base.can_give(rate, seconds)
 
     def files(self, index: int) -> tuple[Path | None, Path | None] | None:
         """The files of a clip's picture and sound, or None where the set keeps no files."""
-        find = getattr(self._base, "files", None)
+        find = getattr(self._whole, "files", None)
         if find is None:
             return None
-        seen, heard = self._parts(index)
+        seen, heard = self.parts(index)
         return find(seen)[0], find(heard)[1]
 
-    def _parts(self, index: int) -> tuple[int, int]:
-        if index < len(self._base):
+    def parts(self, index: int) -> tuple[int, int]:
+        if index < len(self._whole):
             return index, index
         row = self.rows[index]
         return self._at[row.picture], self._at[row.sound]

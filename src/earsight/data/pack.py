@@ -17,25 +17,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from earsight import registry
 from earsight.data.clips import ClipSet
 from earsight.data.manifest import BEGUN, MANIFEST, is_pack, is_split, read_manifest, shard_path, splits_in
 from earsight.data.shard import Shard, Stored, damaged
 from earsight.errors import DataError, MediaError, UsageError
 from earsight.media.accept import Limits
-from earsight.types import F32, U8, Clip
+from earsight.types import F32, U8, Clip, Encoded
 
 LONGEST = 65_500
 """Longest side of a JPEG picture."""
 
 
 def find(data: Path, spec: str) -> Path | None:
-    """The folder of "set:split" when `data` is a pack; None when it is a folder of another kind."""
+    """The folder of "set:split" when `data` is a pack; None when it is a folder of another kind.
+
+    None also for sets whose pictures and sounds are packed apart (data/plan.py): they open packs themselves.
+    """
     if not is_pack(data) and is_split(data) and is_pack(data.parent):
         data = data.parent
     folder = data / spec.replace(":", "-")  # which is no reason to refuse a set of files with an odd split
     if (folder / MANIFEST).is_file():
         return folder
-    if not is_pack(data):
+    if not is_pack(data) or hasattr(registry.load("set", spec.partition(":")[0]), "plan"):
         return None
     there = [read_manifest(one).set for one in splits_in(data) if (one / MANIFEST).is_file()]
     got = "an unfinished one" if (folder / BEGUN).is_file() else ", ".join(there) or "nothing"
@@ -61,12 +65,24 @@ class Packed(ClipSet):
 
     def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
         """The clip; which one `draw` is makes no difference, since one was packed."""
+        clip = self.encoded(index, rate, seconds, draw)
+        wave: F32 = clip.waveform.astype(np.float32) / np.float32(32768)
+        return Clip(clip.id, decode(clip), wave, rate, clip.time)
+
+    @property
+    def is_encoded(self) -> bool:
+        return True
+
+    def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
+        """The clip as the shard holds it, once its header was found to be of a JPEG that earsight packs."""
         self.can_give(rate, seconds)
-        stored = self.stored(index)
+        stored, id = self.stored(index), self.rows[index].id
+        height, width, sides = stored.height, stored.width, sorted((stored.height, stored.width))
+        fits = 0 < sides[0] <= self.manifest.settings.size and sides[1] <= LONGEST
+        if not (fits and height * width <= Limits().max_pixels) or jpeg_size(stored.frame) != (height, width):
+            raise MediaError(id, f"is not a packed JPEG picture of {width} x {height}.", "Prepare the pack again.")
         start, stop, time = span(len(stored.wave), stored.time, rate, seconds)
-        wave: F32 = stored.wave[start:stop].astype(np.float32) / np.float32(32768)
-        frame = decode(self.rows[index].id, stored, self.manifest.settings.size)
-        return Clip(self.rows[index].id, frame, wave, rate, time)
+        return Encoded(id, stored.frame, height, width, stored.wave[start:stop], rate, time)
 
     def can_give(self, rate: int, seconds: float) -> None:
         """Raise when the sound was packed at another rate, or less of it."""
@@ -131,24 +147,20 @@ def span(samples: int, time: float, rate: int, seconds: float) -> tuple[int, int
     return start, start + wanted, min(max(time - start / rate, 0.0), seconds)
 
 
-def decode(id: str, stored: Stored, size: int) -> U8:
-    """A packed picture as uint8 (3, H, W), once its header was found to be of a JPEG that earsight packs."""
+def decode(clip: Encoded) -> U8:
+    """The picture as uint8 (3, H, W)."""
     import torch
     from torchvision.io import ImageReadMode, decode_jpeg
 
-    height, width = stored.height, stored.width
-    sides = sorted((height, width))
-    pixels = height * width
-    fits = 0 < sides[0] <= size and sides[1] <= LONGEST and pixels <= Limits().max_pixels
-    if not fits or jpeg_size(stored.frame) != (height, width):
-        raise MediaError(id, f"is not a packed JPEG picture of {width} x {height}.", "Prepare the pack again.")
     try:
-        picture: U8 = decode_jpeg(torch.from_numpy(stored.frame.copy()), mode=ImageReadMode.RGB).numpy()
+        picture: U8 = decode_jpeg(torch.from_numpy(clip.jpeg.copy()), mode=ImageReadMode.RGB).numpy()
     except RuntimeError as error:
         reason = str(error).splitlines()[0][:200] if str(error) else "unknown"
-        raise MediaError(id, f"has a JPEG picture that cannot be decoded ({reason}).", "Prepare it again.") from error
-    if picture.shape != (3, height, width):
-        raise MediaError(id, f"has a picture of {picture.shape}.", "Prepare the pack again.")
+        raise MediaError(
+            clip.id, f"has a JPEG picture that cannot be decoded ({reason}).", "Prepare it again."
+        ) from error
+    if picture.shape != (3, clip.height, clip.width):
+        raise MediaError(clip.id, f"has a picture of {picture.shape}.", "Prepare the pack again.")
     return picture
 
 

@@ -19,9 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from earsight.errors import DataError
-from earsight.types import U8, Row
+from earsight.types import I16, U8, Row
 
-I16 = npt.NDArray[np.int16]
 DIGEST = 16
 """Bytes of a row's digest, the first of its sha256."""
 LETTERS = 4096

@@ -8,10 +8,10 @@ import numpy as np
 from torchvision.io import encode_jpeg
 
 from earsight.data.clips import ClipSet
-from earsight.data.loading import resized
 from earsight.data.manifest import Settings
 from earsight.data.pack import LONGEST, span
 from earsight.data.shard import LETTERS, Stored, sound_row
+from earsight.data.view import resized
 from earsight.errors import DataError, MediaError
 
 LONGEST_NAME = LETTERS // 4

@@ -82,6 +82,8 @@ def log_places(scores: Tensor) -> Tensor:
 
 
 class Model(Method):
+    steady = True
+
     @property
     def remark(self) -> str:
         return "ours, not the paper's"

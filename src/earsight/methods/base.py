@@ -91,6 +91,11 @@ class Method(nn.Module):
         """What every result must say of the model beside its name, such as where labels came from."""
         return ""
 
+    steady = False
+    """Whether every training step of a stage launches the same kernels on the same memory: no value is read back,
+    nothing random is drawn on the CPU, and what changes between epochs is changed in place. Such steps can be replayed
+    as a graph (--optim.graph)."""
+
     rests = False
     """Whether a training step may leave some trainable parameters without a gradient."""
 

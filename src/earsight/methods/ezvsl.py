@@ -40,6 +40,8 @@ class Config:
 class Model(Method):
     """Two encoders, a projection for each, and the loss of the best places. Successors change `features` or `step`."""
 
+    steady = True
+
     def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__(inputs)
         self.config = config

@@ -105,6 +105,8 @@ def paper_loss(pairs: Tensor, behind: Tensor | None, means: Tensor) -> Tensor:
 
 
 class Model(Method):
+    steady = True
+
     def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__(inputs)
         self.config = config

@@ -8,6 +8,7 @@ two projections: `loc` says where in a picture a sound is (softmax over places),
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
@@ -20,6 +21,7 @@ from earsight.methods.base import Method, Preset
 from earsight.models.ema import frozen_copy, update
 from earsight.models.encoders import Encoders, init_like_published, make_encoders
 from earsight.models.similarity import all_pairs, paired
+from earsight.models.streams import side_by_side
 from earsight.types import Batch, Maps, Step
 
 
@@ -108,6 +110,8 @@ class Branch(nn.Module):
 
 
 class Model(Method):
+    steady = True
+
     def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__(inputs)
         self.config = config
@@ -122,13 +126,13 @@ class Model(Method):
     def forward(self, batch: Batch) -> Step:
         image, audio = self.front.image(batch.frames), self.front.sound(batch.waveforms)
         counts = distributed.sizes(len(batch))
-        seen, heard = self.encode(image, audio, "online")
+        seen, heard, *slow = self.encode(image, audio, *(("online", "target") if self.config.targets else ("online",)))
         online = self.project(seen, heard, "online", counts)
         # Ground truth pulls at the map as it will be used, without dropout; the copies, which have no gradient, follow.
         maps = self.maps(self.online.project(seen, heard)) if batch.truth is not None else None
         target = online
         if self.config.targets:
-            target = self.project(*self.encode(image, audio, "target"), "target", counts)
+            target = self.project(slow[0], slow[1], "target", counts)
         # The sums run over the clips of all processes, as if there were one.
         online, target = online.gathered(counts), target.gathered(counts)
         hear = match(self.pair_scores(target, online), self.config.audio_term)  # online sounds, target pictures
@@ -143,11 +147,16 @@ class Model(Method):
         avc = all_pairs(pictures.image_avc, sounds.audio_avc) / self.config.temperature
         return pool(log_joint(loc, avc), self.config.pooling)
 
-    def encode(self, image: Tensor, audio: Tensor, branch: str) -> tuple[Tensor, Tensor]:
-        """The outputs of a branch's encoders; the slow ones have no gradient."""
-        encoders = self.target if branch == "target" else self.online
-        with torch.set_grad_enabled(torch.is_grad_enabled() and branch == "online"):
-            return encoders.image(image), encoders.audio(audio)
+    def encode(self, image: Tensor, audio: Tensor, *branches: str) -> list[Tensor]:
+        """The outputs of the branches' encoders, picture and sound in turn; the slow ones have no gradient."""
+
+        def output(branch: str, of: str) -> Tensor:
+            encoders = self.target if branch == "target" else self.online
+            with torch.set_grad_enabled(torch.is_grad_enabled() and branch == "online"):
+                out: Tensor = encoders.image(image) if of == "image" else encoders.audio(audio)
+                return out
+
+        return side_by_side(*(partial(output, branch, of) for branch in branches for of in ("image", "audio")))
 
     def project(self, v: Tensor, a: Tensor, branch: str, counts: list[int]) -> Features:
         """Projected features; dropout acts on the encoders' outputs, in training only."""
@@ -163,7 +172,8 @@ class Model(Method):
     def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
         branch = "target" if self.config.targets and self.config.infer_with == "target" else "online"
         image, audio = self.front.image(frames), self.front.sound(waveforms)
-        return self.maps(self.project(*self.encode(image, audio, branch), branch, [len(frames)]))
+        seen, heard = self.encode(image, audio, branch)
+        return self.maps(self.project(seen, heard, branch, [len(frames)]))
 
     def maps(self, f: Features) -> Maps:
         """The mean cosine of each picture's places with its own sound."""

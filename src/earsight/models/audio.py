@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_max_pool2d
 
 from earsight.models.image import conv_block, undo_layer4_stride
+from earsight.models.stem import stem
 
 
 def loudest(x: Tensor) -> Tensor:
@@ -35,13 +36,13 @@ class ResNetAudio(nn.Module):
         self.pooled = pooled
         net = torchvision.models.resnet18(weights=None)
         self.conv1 = nn.Conv2d(1, 64, 7, 2, 3, bias=False)
-        self.bn1, self.relu, self.maxpool = net.bn1, net.relu, net.maxpool
+        self.bn1 = net.bn1
         self.layer1, self.layer2, self.layer3, self.layer4 = net.layer1, net.layer2, net.layer3, net.layer4
         if layer4_stride == 1:
             undo_layer4_stride(self.layer4)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        x = stem(self.conv1, self.bn1, x)
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return loudest(x) if self.pooled else x
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -9,6 +11,12 @@ from earsight.config import Inputs
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
+SILENCE = 1e-7
+"""Added to every density, so that the logarithm of silence is finite."""
+WINDOWS_TOGETHER = 1200
+"""Spectrogram columns that a thread computes at once on a CPU: few enough to stay near its cache, and in memory that is
+used again instead of asked anew from the system, which for a whole batch costs more than the arithmetic; enough to
+make the calls cheap."""
 
 
 def tukey(length: int, taper: float = 0.25) -> Tensor:
@@ -24,6 +32,12 @@ def tukey(length: int, taper: float = 0.25) -> Tensor:
     return torch.where(at < edge, rise, torch.where(at > length - edge, fall, torch.ones_like(at)))
 
 
+def density_window(window: Tensor, rate: int) -> Tensor:
+    """The window times what makes |FFT|^2 of a windowed piece its one-sided density: sqrt(2 / (rate * sum w^2))."""
+    exact = window.double()
+    return (exact * (2 / (rate * exact.square().sum())).sqrt()).float()
+
+
 def log_spectrogram(waveforms: Tensor, window: Tensor, hop: int, rate: int) -> Tensor:
     """Log power spectral density, (B, N) -> (B, 1, F, T), divided by 12 as the published code does.
 
@@ -34,29 +48,49 @@ def log_spectrogram(waveforms: Tensor, window: Tensor, hop: int, rate: int) -> T
     >>> tuple(out.shape), round(float(out.max()), 4)
     ((1, 1, 257, 3), -1.3432)
     """
-    # In place where it can be: on a CPU, fresh memory for each step costs more than the arithmetic.
-    pieces = waveforms.float().unfold(-1, window.shape[0], hop)
-    pieces = (pieces - pieces.mean(-1, keepdim=True)).mul_(window)
-    spectrum = torch.fft.rfft(pieces)
-    density = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
-    density.mul_(2 / (rate * window.double().square().sum().item()))
-    density[..., 0].mul_(0.5)
-    density[..., -1].mul_(0.5)
-    out: Tensor = density.add_(1e-7).log_().div_(12).transpose(-1, -2).unsqueeze(1)
-    return out
+    return _log_densities(waveforms, density_window(window, rate), hop, torch.inf)
+
+
+def _log_densities(waveforms: Tensor, window: Tensor, hop: int, limit: float) -> Tensor:
+    """The log spectrogram of sound cut off at +-limit, with a `density_window`."""
+    length = window.shape[0]
+    frames = (waveforms.shape[-1] - length) // hop + 1
+    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    if traced or waveforms.device.type != "cpu" or waveforms.requires_grad:
+        out = _log_density(waveforms, window, hop, limit)
+    else:
+        together = max(1, WINDOWS_TOGETHER * min(torch.get_num_threads(), 8) // max(1, frames))
+        out = torch.empty(len(waveforms), frames, length // 2 + 1)
+        for part, place in zip(torch.split(waveforms, together), torch.split(out, together), strict=True):
+            _log_density(part, window, hop, limit, place)
+    return out.transpose(-1, -2).unsqueeze(1)
+
+
+def _log_density(waveforms: Tensor, window: Tensor, hop: int, limit: float, place: Tensor | None = None) -> Tensor:
+    """(B, N) -> (B, T, F), written into `place` where one is given. Every step is one pass over the numbers."""
+    length = window.shape[0]
+    pieces = waveforms.float().clamp(-limit, limit).unfold(-1, length, hop)
+    pieces = torch.sub(pieces, pieces.sum(-1, keepdim=True), alpha=1 / length).mul_(window)
+    parts = torch.view_as_real(torch.fft.rfft(pieces))
+    # The window doubles every bin's density, and the first and the last have no twin among the negative frequencies.
+    parts[..., :: length // 2, :].mul_(0.5**0.5)
+    # Half of what keeps silence finite comes with the real part, half with the imaginary one.
+    parts = torch.addcmul(window.new_full((), SILENCE / 2), parts, parts)
+    return torch.add(parts[..., 0], parts[..., 1], out=place).log2_().mul_(math.log(2) / 12)
 
 
 class FrontEnd(nn.Module):
     """The part of every model that has nothing to learn: picture normalisation and the spectrogram."""
 
     window: Tensor
+    """float32 (inputs.window,), scaled: see `density_window`."""
     mean: Tensor
     std: Tensor
 
     def __init__(self, inputs: Inputs) -> None:
         super().__init__()
         self.inputs = inputs
-        self.register_buffer("window", tukey(inputs.window).float(), persistent=False)
+        self.register_buffer("window", density_window(tukey(inputs.window), inputs.rate), persistent=False)
         self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(1, 3, 1, 1) * 255, persistent=False)
         self.register_buffer("std", torch.tensor(IMAGENET_STD).view(1, 3, 1, 1) * 255, persistent=False)
 
@@ -65,5 +99,5 @@ class FrontEnd(nn.Module):
         return (frames.float() - self.mean) / self.std
 
     def sound(self, waveforms: Tensor) -> Tensor:
-        """float32 (B, N) -> log spectrogram (B, 1, F, T)."""
-        return log_spectrogram(waveforms.clamp(-1, 1), self.window, self.inputs.hop, self.inputs.rate)
+        """float32 (B, N), cut off at full scale -> log spectrogram (B, 1, F, T)."""
+        return _log_densities(waveforms, self.window, self.inputs.hop, 1.0)

@@ -7,6 +7,8 @@ from typing import Any, cast
 import torchvision
 from torch import Tensor, nn
 
+from earsight.models.stem import stem
+
 
 class ResNetImage(nn.Module):
     """torchvision's ResNet-18 without its pooling and classifier; 224 px give 7x7, or 14x14 with `layer4_stride` 1."""
@@ -16,13 +18,13 @@ class ResNetImage(nn.Module):
     def __init__(self, layer4_stride: int = 2) -> None:
         super().__init__()
         net = torchvision.models.resnet18(weights=None)
-        self.conv1, self.bn1, self.relu, self.maxpool = net.conv1, net.bn1, net.relu, net.maxpool
+        self.conv1, self.bn1 = net.conv1, net.bn1
         self.layer1, self.layer2, self.layer3, self.layer4 = net.layer1, net.layer2, net.layer3, net.layer4
         if layer4_stride == 1:
             undo_layer4_stride(self.layer4)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        x = stem(self.conv1, self.bn1, x)
         return cast(Tensor, self.layer4(self.layer3(self.layer2(self.layer1(x)))))
 
 

@@ -88,7 +88,9 @@ class Bar:
     """Progress with rate and time left: a live bar on a terminal, one line an epoch elsewhere."""
 
     def __init__(self, total: int, done: int, batch_size: int, main: bool) -> None:
-        self._batch_size, self._done, self._started, self._start = batch_size, done, time.monotonic(), done
+        self._batch_size, self._done = batch_size, done
+        self._epoch = self._looked = (time.monotonic(), done)
+        self._waited = 0.0
         console = Console(stderr=True)
         self._say = main
         self._progress = Progress(
@@ -104,17 +106,32 @@ class Bar:
         self._task = self._progress.add_task("training", total=total, completed=done, rate="")
         self._progress.start()
 
-    @property
-    def rate(self) -> float:
-        """Clips per second since this process began."""
-        return (self._done - self._start) * self._batch_size / max(time.monotonic() - self._started, 1e-9)
+    def start_epoch(self, text: str) -> None:
+        """Begin to count clips and time anew."""
+        self._epoch = self._looked = (time.monotonic(), self._done)
+        self._waited = 0.0
+        self._progress.update(self._task, description=text)
 
     def step(self) -> None:
         self._done += 1
-        self._progress.update(self._task, advance=1, rate=f"{self.rate:.0f} clips/s")
+        self._progress.update(self._task, advance=1, rate=f"{self._rate(self._epoch):.0f} clips/s")
 
-    def describe(self, text: str) -> None:
-        self._progress.update(self._task, description=text)
+    def looked(self, waited: float) -> dict[str, float]:
+        """How fast it went since the last look, of which the device waited so many seconds for data."""
+        rate, seconds = self._rate(self._looked), time.monotonic() - self._looked[0]
+        self._looked = (time.monotonic(), self._done)
+        self._waited += waited
+        return {"seconds": round(seconds, 4), "waited": round(waited, 4), "clips_per_second": round(rate, 1)}
+
+    @property
+    def speed(self) -> str:
+        """The rate of this epoch, and how much of its time the device waited for data."""
+        share = self._waited / max(time.monotonic() - self._epoch[0], 1e-9)
+        return f"{self._rate(self._epoch):.0f} clips/s, {share:.0%} of the time waiting for data"
+
+    def _rate(self, since: tuple[float, int]) -> float:
+        began, done = since
+        return (self._done - done) * self._batch_size / max(time.monotonic() - began, 1e-9)
 
     def line(self, text: str) -> None:
         """A line that stays, above the bar."""

@@ -7,33 +7,28 @@ stop together when something is wrong.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from earsight import distributed
 from earsight.data.clips import ClipSet
-from earsight.data.loading import Failure, Loaded
+from earsight.data.items import Failure, Loaded
 from earsight.errors import DataError, TrainingError
 from earsight.train.state import Position
-from earsight.types import Batch, Step
+from earsight.train.stepping import Taken
+from earsight.types import Batch
 
 
 class Seen(NamedTuple):
     """What is kept of a step until the next look: this process's part of it."""
 
     number: int
-    loss: Tensor
-    logs: Mapping[str, Tensor]
+    taken: Taken
     ids: tuple[str, ...]
     failures: tuple[Failure, ...]
-
-    @classmethod
-    def of(cls, number: int, step: Step, batch: Batch, loaded: Loaded) -> Seen:
-        return cls(number, step.loss.detach(), step.logs, batch.ids, loaded.failures)
 
 
 def usable(loaded: Loaded) -> Batch:
@@ -51,14 +46,15 @@ def usable(loaded: Loaded) -> Batch:
 
 def look(seen: list[Seen], position: Position, clips: ClipSet, max_failed: float) -> dict[str, float]:
     """Mean loss and logs of these steps. A loss that is not finite, or too many unreadable clips, stop the run."""
-    losses = torch.stack([step.loss for step in seen]).tolist()
-    mine = [(loss, step.ids, step.failures) for loss, step in zip(losses, seen, strict=True)]
-    for step, parts in zip(seen, zip(*distributed.from_all(mine), strict=True), strict=True):
+    names = seen[0].taken.names
+    values: list[list[float]] = torch.stack([step.taken.values for step in seen]).tolist()
+    mine = [(row[0], step.ids, step.failures) for row, step in zip(values, seen, strict=True)]
+    for step, row, parts in zip(seen, values, zip(*distributed.from_all(mine), strict=True), strict=True):
         ids = [name for _, part, _ in parts for name in part]
         position.failures.update((failure.id, failure.reason) for _, _, part in parts for failure in part)
         bad = [loss for loss, _, _ in parts if not math.isfinite(loss)]
         if bad:
-            logs = ", ".join(f"{name} {float(value):.4g}" for name, value in step.logs.items())
+            logs = ", ".join(f"{name} {value:.4g}" for name, value in zip(names[1:], row[1:], strict=True))
             raise TrainingError(
                 f"Expected a finite loss, but at step {step.number} it is {bad[0]} ({logs}). "
                 f"Clips of that batch: {', '.join(ids)}. "
@@ -70,10 +66,7 @@ def look(seen: list[Seen], position: Position, clips: ClipSet, max_failed: float
             f"Expected at most {max_failed:.0%} of {len(clips)} training clips to be unreadable, but {failed} are: "
             f"{_named(position.failures.values())}. Repair or remove them, or raise --optim.max-failed."
         )
-    row = {"loss": sum(losses) / len(losses)}
-    for name in seen[0].logs:
-        row[name] = float(torch.stack([step.logs[name] for step in seen]).mean())
-    return row
+    return {name: sum(column) / len(column) for name, column in zip(names, zip(*values, strict=True), strict=True)}
 
 
 def _named(reasons: Iterable[str]) -> str:

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import torch
-from torch.nn.parallel import DistributedDataParallel
 
 from earsight import distributed
 from earsight.checkpoint import WEIGHTS
-from earsight.config import Supervision, need
+from earsight.config import need
 from earsight.data.clips import open_set
-from earsight.data.loading import Beside, Wanted, train_batches
-from earsight.data.sampler import steps_per_epoch
+from earsight.data.items import Wanted
+from earsight.data.loading import Beside, Loader, epoch_visits
+from earsight.data.sampler import batch_at, steps_per_epoch
 from earsight.device import pick_device
 from earsight.evaluate import Evaluation
-from earsight.methods.base import Method, build
+from earsight.methods.base import build
 from earsight.train.folder import check_folder, prepare_folder
 from earsight.train.job import Job
 from earsight.train.log import Bar, RunLog
 from earsight.train.look import Seen, look, usable
 from earsight.train.measure import TrainingContext, finish, need_answers, validate
-from earsight.train.optim import lr_at, make_optimizer, set_rate
-from earsight.train.state import STATE, Position, load_state, random_state, restore_random, save_state
-from earsight.train.supervision import Supervised, annotated
-from earsight.types import Batch, Step
+from earsight.train.optim import lr_at, make_optimizer
+from earsight.train.state import STATE, Position, StateWriter, load_state, random_state, restore_random
+from earsight.train.stepping import Stepper, need_graph, prepared
+from earsight.train.supervision import annotated
 
 LOG_EVERY = 10
 
@@ -54,7 +52,8 @@ def train(job: Job, out: Path, *, device: str = "auto", resume: bool = False, fo
 def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) -> Path:
     """The whole run, in every process that takes part."""
     # What cannot work is refused before the folder is touched. The weights come last: a run that has them is finished.
-    main, asked = distributed.rank() == 0, job
+    rank, world, asked = distributed.rank(), distributed.world(), job
+    main = rank == 0
     need(bool(job.val) or job.optim.keep == "last", "a validation set to keep the best epoch by", "none",
          "Add --val SET, or use --optim.keep last.")  # fmt: skip
     distributed.by_first(lambda: check_folder(asked, out, resume=resume, force=force))
@@ -72,13 +71,14 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
     per_epoch = steps_per_epoch(len(clips), job.optim.batch_size)
     need(per_epoch > 0, f"at least one batch of {job.optim.batch_size} clips", f"{len(clips)} in {clips.name}",
          "Lower --optim.batch-size, or use more clips.")  # fmt: skip
-    share = job.optim.batch_size // distributed.world()
-    need(share >= 1, f"a batch of at least one clip for each of {distributed.world()} processes", job.optim.batch_size)
+    need(job.optim.batch_size >= world, f"a batch of at least one clip for each of {world} processes",
+         job.optim.batch_size)  # fmt: skip
 
     # The method. Every process draws the same numbers, so all start from the same weights.
     torch.manual_seed(job.optim.seed)
     model = build(job.method, job.config, job.inputs)
     stages = model.stages(job.optim.epochs)
+    need_graph(model, job.method, job.optim, job.supervision, where)
     clips.can_give(job.inputs.rate, model.training_seconds)
     truth = annotated(clips, job.supervision) if job.supervision.weight else None
     if val is not None:
@@ -104,10 +104,12 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
     if position.total_steps:
         bar.line(f"resuming at epoch {position.epoch + 1}, step {position.step + 1}")
 
+    states = StateWriter(out / STATE, beside=where.type == "cuda" and world == 1)
+
     def save() -> None:
         log.sync()
         position.log_bytes = log.bytes
-        distributed.by_first(lambda: save_state(out / STATE, model, optimizer, position, random_state()))
+        distributed.by_first(lambda: states.write(model, optimizer, position, random_state()))
 
     measured: list[Evaluation] | None = None
     try:
@@ -116,10 +118,7 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
             model.start_stage(stage)
             if index < position.stage:
                 continue
-            distributed.whole_batch_norms(model, where.type).to(where)
-            if job.optim.compile:
-                for module in model.compiled():
-                    module.compile()
+            prepared(model, job.optim, where)
             lr = stage.lr if stage.lr is not None else job.optim.lr
             optimizer = make_optimizer(model.groups(), job.optim, lr)
             if saved is not None:
@@ -132,49 +131,46 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
                 model.prepare(stage, TrainingContext(model, clips, job, position, where, optimizer))
                 if model.training_state():  # what took a pass over all clips is not found out twice
                     save()
-            step_of = wrap(model, job.supervision)
+            usual = len(batch_at(np.arange(job.optim.batch_size), 0, job.optim.batch_size, rank, world))
+            take_step = Stepper(model, optimizer, job.optim, job.supervision, where, usual)
+            wanted = Wanted(job.optim.seed, model.training_seconds, truth)
+            loader = Loader(clips, job.inputs, wanted, workers=job.optim.workers, device=where)
 
             while position.epoch < stage.epochs:
                 epoch = position.epoch
-                bar.describe(f"epoch {epoch + 1}/{stage.epochs}" + (f" {stage.name}" if len(stages) > 1 else ""))
                 unread: list[Seen] = []
                 model.train()
                 near = model.near(epoch)
                 beside = None if near is None else Beside(near.pictures.tolist(), near.sounds.tolist())
-                for loaded in train_batches(
-                    clips,
-                    job.inputs,
-                    Wanted(job.optim.seed, epoch, model.training_seconds, truth, beside),
-                    batch_size=job.optim.batch_size,
-                    first_step=position.step,
-                    rank=distributed.rank(),
-                    world=distributed.world(),
-                    workers=job.optim.workers,
-                ):
-                    # One step: forward, backward, update, averages.
-                    batch = usable(loaded).to(where)
+                feed = loader.feed(
+                    epoch_visits(
+                        len(clips),
+                        job.optim.seed,
+                        epoch,
+                        batch_size=job.optim.batch_size,
+                        first_step=position.step,
+                        rank=rank,
+                        world=world,
+                        beside=beside,
+                    )
+                )
+                bar.start_epoch(f"epoch {epoch + 1}/{stage.epochs}" + (f" {stage.name}" if len(stages) > 1 else ""))
+                for loaded in feed:
+                    batch = usable(loaded)
                     rate = lr_at(epoch * per_epoch + position.step, stage.epochs * per_epoch, job.optim, lr)
-                    set_rate(optimizer, rate)
-                    with autocast(job, where):
-                        step = step_of(batch)
-                    optimizer.zero_grad(set_to_none=True)
-                    step.loss.backward()  # type: ignore[no-untyped-call]
-                    if job.optim.clip_norm:
-                        torch.nn.utils.clip_grad_norm_(model.parameters(), job.optim.clip_norm)
-                    optimizer.step()
-                    model.after_step()
+                    taken = take_step(batch, rate)
                     position.step += 1
                     position.total_steps += 1
                     bar.step()
 
                     # Looking at numbers makes the GPU wait, so it happens rarely; a state is saved only after a look.
-                    unread.append(Seen.of(position.total_steps, step, batch, loaded))
+                    unread.append(Seen(position.total_steps, taken, batch.ids, loaded.failures))
                     saving = position.total_steps % job.optim.save_every == 0
                     if len(unread) >= LOG_EVERY or saving or position.step == per_epoch:
                         row = look(unread, position, clips, job.optim.max_failed)
                         unread.clear()
                         log.write({"step": position.total_steps, "epoch": epoch, "lr": rate, **row,
-                                   "clips_per_second": round(bar.rate, 1)})  # fmt: skip
+                                   **bar.looked(feed.waited())})  # fmt: skip
                     if saving and position.step < per_epoch:
                         save()
 
@@ -190,21 +186,9 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
             if index + 1 < len(stages):
                 position.stage, position.epoch, position.best = index + 1, 0, Position.best
 
+        states.close()
         finish(model, val, measured, clips, job, position, bar, out, where)
     finally:
         log.close()
         bar.close()
     return out / WEIGHTS
-
-
-def wrap(model: Method, supervision: Supervision) -> Callable[[Batch], Step]:
-    """The method's training step, with gradients averaged over processes when there are several."""
-    step = Supervised(model, supervision)
-    if distributed.world() == 1:
-        return step
-    # Buffers are equal everywhere because batch norms see the whole batch.
-    return DistributedDataParallel(step, broadcast_buffers=False, find_unused_parameters=model.rests)
-
-
-def autocast(job: Job, where: torch.device) -> contextlib.AbstractContextManager[Any]:
-    return torch.autocast(where.type, torch.bfloat16, enabled=job.optim.precision == "bf16")

@@ -28,6 +28,7 @@ from earsight.train.job import Job
 from earsight.train.log import Bar, RunLog
 from earsight.train.optim import forget
 from earsight.train.state import Position
+from earsight.train.stepping import eagerly
 from earsight.types import Batch, Row
 
 
@@ -46,20 +47,23 @@ def need_answers(model: Method, job: Job) -> None:
 
 def on_validation(model: Method, val: ClipSet, job: Job, where: torch.device) -> list[Evaluation]:
     """The validation list under the run's protocol, and under the universal one, whose level its negatives tell."""
-    return evaluate_all(
-        model,
-        val,
-        [protocols.get(job.protocol), protocols.at_level(protocols.get("universal"), 0.5)],
-        device=where,
-        batch_size=job.optim.batch_size,
-        workers=job.optim.workers,
-    )
+    with eagerly():
+        return evaluate_all(
+            model,
+            val,
+            [protocols.get(job.protocol), protocols.at_level(protocols.get("universal"), 0.5)],
+            device=where,
+            batch_size=job.optim.batch_size,
+            workers=job.optim.workers,
+        )
 
 
 def validate(
     model: Method, val: ClipSet, job: Job, position: Position, log: RunLog, bar: Bar, out: Path, where: torch.device
 ) -> list[Evaluation] | None:
     """Measure on the validation list; remember the best epoch for those who ask for early stopping."""
+
+    speed = bar.speed  # before measuring takes its time
 
     def work() -> list[Evaluation]:
         results = on_validation(model, val, job, where)
@@ -68,7 +72,7 @@ def validate(
         bar.line(
             f"epoch {position.epoch}: "
             + "  ".join(f"{label} {100 * numbers.get(key, 0.0):.2f}" for key, label in SHOWN.items())
-            + f"  on {val.name} ({bar.rate:.0f} clips/s)"
+            + f"  on {val.name} ({speed})"
         )
         if numbers.get("ap", 0.0) > position.best:
             position.best = numbers.get("ap", 0.0)
@@ -166,13 +170,13 @@ class TrainingContext:
         failures: dict[str, str] = {}
         self._model.eval()
         for loaded in eval_batches(
-            self._clips, self._job.inputs, optim.batch_size, optim.workers, rank=rank, world=world
+            self._clips, self._job.inputs, optim.batch_size, optim.workers, rank=rank, world=world, device=self._where
         ):
             failures.update((failure.id, failure.reason) for failure in loaded.failures)
             if loaded.batch is not None:
-                batch = loaded.batch.to(self._where)
-                parts.append(fn(batch))
-                index.append(batch.index)
+                with eagerly():
+                    parts.append(fn(loaded.batch))
+                index.append(loaded.batch.index)
         self._model.train()
         for told in distributed.from_all(failures):
             self._position.failures.update(told)

@@ -18,7 +18,8 @@ def make_optimizer(groups: Iterable[Group], settings: Optim, lr: float) -> torch
     trained: list[dict[str, Any]] = [
         {
             "params": group.parameters,
-            "lr": lr if group.lr is None else group.lr,
+            # A graph of kernels reads the rate where it is; a number would be part of the recording.
+            "lr": _rate(lr if group.lr is None else group.lr, group.parameters, settings.graph),
             "share": 1.0 if group.lr is None else group.lr / lr,
             "weight_decay": settings.weight_decay if group.weight_decay is None else group.weight_decay,
         }
@@ -27,13 +28,21 @@ def make_optimizer(groups: Iterable[Group], settings: Optim, lr: float) -> torch
     if settings.optimizer == "sgd":
         return torch.optim.SGD(trained, momentum=0.9)
     kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-    return kind(trained, fused=all(p.is_cuda for group in trained for p in group["params"]))
+    on_gpu = all(p.is_cuda for group in trained for p in group["params"])
+    return kind(trained, fused=on_gpu, capturable=settings.graph)
+
+
+def _rate(rate: float, parameters: list[nn.Parameter], graph: bool) -> float | torch.Tensor:
+    return torch.tensor(rate, device=parameters[0].device) if graph and parameters else rate
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """The step's learning rate for every group, in proportion to the group's own."""
     for group in optimizer.param_groups:
-        group["lr"] = rate * group["share"]
+        if isinstance(group["lr"], torch.Tensor):
+            group["lr"].fill_(rate * group["share"])
+        else:
+            group["lr"] = rate * group["share"]
 
 
 def forget(optimizer: torch.optim.Optimizer, parameters: Iterable[nn.Parameter]) -> None:

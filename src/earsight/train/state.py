@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map_only
 
 from earsight.errors import CheckpointError
 from earsight.files import write_atomically
@@ -32,18 +34,56 @@ class Position:
     """Clips that could not be read, and why."""
 
 
-def save_state(
-    path: Path, model: Method, optimizer: torch.optim.Optimizer, position: Position, rng: dict[str, Any]
-) -> None:
-    """Write everything atomically: a kill at any moment leaves the old state or the new one."""
-    values = {
-        "position": dict(position.__dict__),
-        "model": model.state_dict(),
-        "training": model.training_state(),
-        "optimizer": optimizer.state_dict(),
-        "rng": rng,
-    }
-    write_atomically(path, lambda beside: torch.save(values, beside))
+class StateWriter:
+    """Writes states atomically: a kill at any moment leaves the old state or the new one.
+
+    With `beside`, a state is copied on the GPU and written by a thread while training goes on; writing takes as long as
+    dozens of steps. What goes wrong there is raised at the next state, or when this is closed.
+    """
+
+    def __init__(self, path: Path, beside: bool = False) -> None:
+        self._path, self._beside = path, beside
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def write(self, model: Method, optimizer: torch.optim.Optimizer, position: Position, rng: dict[str, Any]) -> None:
+        self.close()
+        values: dict[str, Any] = {
+            "position": {**position.__dict__, "failures": dict(position.failures)},
+            "model": model.state_dict(),
+            "training": model.training_state(),
+            "optimizer": optimizer.state_dict(),
+            "rng": rng,
+        }
+        if not self._beside:
+            self._save(values)
+            return
+        copied = tree_map_only(torch.Tensor, torch.clone, values)
+        ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        ready.record()
+        self._thread = threading.Thread(target=self._work, args=(copied, ready))
+        self._thread.start()
+
+    def close(self) -> None:
+        """Wait for the state that is being written."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def _work(self, values: dict[str, Any], ready: torch.cuda.Event) -> None:
+        try:
+            # A stream of its own, so that copying to the CPU holds up no step.
+            with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
+                ready.wait()
+                self._save(tree_map_only(torch.Tensor, torch.Tensor.cpu, values))
+        except BaseException as error:  # it is raised where states are asked for
+            self._error = error
+
+    def _save(self, values: dict[str, Any]) -> None:
+        write_atomically(self._path, lambda beside: torch.save(values, beside))
 
 
 def load_state(path: Path) -> tuple[Position, dict[str, Any]]:

@@ -1,0 +1,203 @@
+"""What a worker does: read clips one by one, and put those of a step together.
+
+Pictures leave a worker as uint8 and sound as waveforms. Clips of a pack that go to a GPU leave it as they are stored,
+as JPEG files and 16-bit samples, to be unpacked there (data/feeding.py). A clip that cannot be read is left out of its
+batch and named; it never becomes another clip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from earsight.config import Inputs
+from earsight.data.clips import ClipSet, W, fit_waveform
+from earsight.data.pack import decode
+from earsight.data.parcel import Given, Parcel, Pictures
+from earsight.data.truth import crop_boxes, truth_map
+from earsight.data.view import View
+from earsight.errors import MediaError
+from earsight.types import Batch, Clip, Encoded
+
+LONGEST = 20
+"""A picture is scaled by its shorter side before the training crop; a mere line would become gigabytes."""
+
+
+class Failure(NamedTuple):
+    """A clip that could not be read, and why."""
+
+    id: str
+    reason: str
+
+
+class Loaded(NamedTuple):
+    """One step's clips: the batch (None when nothing could be read), and what failed."""
+
+    batch: Batch | None
+    failures: tuple[Failure, ...]
+
+
+class Sent(NamedTuple):
+    """One step's clips as a worker hands them over."""
+
+    batch: Batch | Parcel | None
+    failures: tuple[Failure, ...]
+
+
+class Visit(NamedTuple):
+    """Which clip to read and for which epoch, and whose picture and whose sound beside it (-1 for none)."""
+
+    at: int
+    epoch: int = 0
+    seen: int = -1
+    heard: int = -1
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What training asks of every clip, besides its picture and its sound.
+
+    Args:
+        seed: of the crops, which are a function of seed, epoch and clip.
+        seconds: of sound around the frame, 0 for what the model hears.
+        annotated: bool (N,), whose ground truth may be used; None when none is wanted.
+    """
+
+    seed: int
+    seconds: float = 0.0
+    annotated: tuple[bool, ...] | None = None
+
+
+class Read(NamedTuple):
+    """One clip: its picture as seen, or with the view still to be taken; its sound; its ground truth."""
+
+    picture: Tensor | Given
+    wave: Tensor
+    truth: Tensor | None
+
+
+class Item(NamedTuple):
+    """One clip, and what is read beside it; `annotated` is None where no ground truth is wanted."""
+
+    at: int
+    id: str
+    annotated: bool | None
+    own: Read
+    near: Read | None
+
+
+class Items(Dataset[Any]):
+    """Reads the clips of a step, in a worker or in the main process.
+
+    Args:
+        clip_set: whose clips.
+        inputs: how they become inputs.
+        wanted: what training asks for; None looks at whole pictures.
+        encoded: hand pictures and sounds over as they are stored.
+        decode: of these, every how many-th clip's picture is decoded first; 0 for none.
+    """
+
+    def __init__(
+        self, clip_set: ClipSet, inputs: Inputs, wanted: Wanted | None = None, encoded: bool = False, decode: int = 0
+    ) -> None:
+        self.clip_set, self.inputs, self.wanted, self.encoded, self.decode = clip_set, inputs, wanted, encoded, decode
+
+    def __getitem__(self, visit: Visit) -> Item | Failure:
+        at, id = visit.at, self.clip_set.rows[visit.at].id
+        truth = None if self.wanted is None else self.wanted.annotated
+        try:
+            own, near = self._read(at, visit.epoch), None
+            if visit.seen >= 0:
+                near = self._read(visit.seen, visit.epoch)
+                if visit.heard != visit.seen:
+                    near = near._replace(wave=self._read(visit.heard, visit.epoch).wave)
+            return Item(at, id, None if truth is None else truth[at], own, near)
+        except MediaError as error:
+            return Failure(id, str(error))
+
+    def _read(self, i: int, epoch: int) -> Read:
+        inputs, wanted = self.inputs, self.wanted
+        seconds = max(wanted.seconds if wanted is not None else 0.0, inputs.seconds)
+        samples = round(inputs.rate * seconds)
+        if self.encoded:
+            stored = self.clip_set.encoded(i, inputs.rate, seconds, epoch)
+            view, truth = self._view(stored.id, stored.height, stored.width, i, epoch)
+            here = self.decode > 0 and i % self.decode == 0
+            data = np.ascontiguousarray(decode(stored).transpose(1, 2, 0)) if here else stored.jpeg
+            given = Given(data, stored.height, stored.width, view)
+            return Read(given, torch.from_numpy(_heard(stored, stored.waveform, inputs, samples)), truth)
+        clip = self.clip_set.read(i, inputs.rate, seconds, epoch)
+        _, height, width = clip.frame.shape
+        view, truth = self._view(clip.id, height, width, i, epoch)
+        return Read(view.apply(clip.frame), torch.from_numpy(_heard(clip, clip.waveform, inputs, samples)), truth)
+
+    def _view(self, id: str, height: int, width: int, i: int, epoch: int) -> tuple[View, Tensor | None]:
+        """What is seen of a picture, and in training its ground truth through the same."""
+        wanted, side = self.wanted, self.inputs.image_size
+        if wanted is None:
+            return View.whole(side), None
+        if max(height, width) > LONGEST * min(height, width):
+            raise MediaError(
+                id,
+                f"Expected a picture at most {LONGEST} times as long as wide, but got {width} x {height}.",
+                "Cut it, or leave it out of the training list.",
+            )
+        view = View.draw(height, width, self.inputs, np.random.default_rng((wanted.seed, epoch, 1, i)))
+        if wanted.annotated is None:
+            return view, None
+        row, h, w = self.clip_set.rows[i], view.height, view.width
+        # What may not be seen is left empty, so that no method can learn from it by mistake.
+        boxes = row.boxes if wanted.annotated[i] else ()
+        boxes = crop_boxes(boxes, view.left / w, view.top / h, side / w, side / h, view.flip)
+        return view, torch.from_numpy(truth_map(boxes, side, row.consensus))
+
+
+def _heard(clip: Clip | Encoded, waveform: W, inputs: Inputs, samples: int) -> W:
+    """A copy of what is heard, `samples` long; of more than the model hears, that part is in the middle."""
+    if samples <= inputs.samples:
+        return fit_waveform(waveform, clip.rate, clip.time, inputs.samples).copy()
+    length = len(waveform)
+    if length == 0:
+        return np.zeros(samples, dtype=waveform.dtype)
+    own = min(max(round(clip.time * clip.rate - inputs.samples / 2), 0), max(length - inputs.samples, 0))
+    # Beyond an end comes the other.
+    longer: W = waveform[(np.arange(samples) + own - (samples - inputs.samples) // 2) % length]
+    return longer
+
+
+def together(items: list[Item | Failure]) -> Sent:
+    """Put the clips of a step together, apart from those that could not be read."""
+    failures = tuple(item for item in items if isinstance(item, Failure))
+    good = [item for item in items if isinstance(item, Item)]
+    if not good:
+        return Sent(None, failures)
+    own, near = [item.own for item in good], [item.near for item in good if item.near is not None]
+    ids, index = tuple(item.id for item in good), torch.tensor([item.at for item in good])
+    truths = [one.truth for one in own if one.truth is not None]
+    truth = torch.stack(truths) if truths else None
+    annotated = [item.annotated for item in good if item.annotated is not None]
+    which = torch.tensor(annotated) if annotated else None
+    waves, near_waves = _waves(own), _waves(near) if near else None
+    if isinstance(own[0].picture, Tensor):
+        seen, beside = _stacked(own), _stacked(near) if near else None
+        return Sent(Batch(seen, waves, index, ids, truth, which, beside, near_waves), failures)
+    stored, stored_beside = _given(own), _given(near) if near else None
+    return Sent(Parcel(stored, waves, index, ids, truth, which, stored_beside, near_waves), failures)
+
+
+def _waves(clips: Sequence[Read]) -> Tensor:
+    return torch.stack([clip.wave for clip in clips])
+
+
+def _stacked(clips: Sequence[Read]) -> Tensor:
+    return torch.stack([clip.picture for clip in clips if isinstance(clip.picture, Tensor)])
+
+
+def _given(clips: Sequence[Read]) -> Pictures:
+    return Pictures.of([clip.picture for clip in clips if isinstance(clip.picture, Given)])

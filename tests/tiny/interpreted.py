@@ -1,0 +1,70 @@
+"""The GPU's kernels on a CPU, by triton's interpreter, on a few numbers. Run as a program: the interpreter is chosen
+when the kernels are imported."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import numpy as np
+
+
+def pictures() -> None:
+    import torch
+
+    from earsight.data.pictures import cut_and_resized, cut_pictures
+
+    random, side = np.random.default_rng(0), 4
+    sizes = [(9, 12), (6, 7), (12, 5)]
+    views = [(8, 11, 3, 2, 1), (4, 4, 0, 0, 0), (14, 6, 1, 9, 0)]
+    frames = [random.integers(0, 256, (3, *size), dtype=np.uint8) for size in sizes]
+    given = [torch.from_numpy(frame) for frame in frames]
+    given[0] = torch.from_numpy(np.ascontiguousarray(frames[0].transpose(1, 2, 0))).permute(2, 0, 1)
+    got = cut_pictures(given, torch.tensor(sizes), torch.tensor(views), side)
+    for one, frame, view in zip(got, frames, views, strict=True):
+        wanted = cut_and_resized(frame, *view[:4], side, bool(view[4]))
+        assert int((one.int() - wanted.int()).abs().max()) <= 2, view
+
+
+def stem() -> None:
+    import torch
+    from torch import nn
+    from torch.nn.functional import max_pool2d, relu
+
+    from earsight.models import stem_ops
+    from earsight.models.stem import normed_pool
+
+    stem_ops.PROGRAMS, stem_ops.BLOCK = 3, 16
+    torch.manual_seed(0)
+    norm, plain = nn.BatchNorm2d(16), nn.BatchNorm2d(16)
+    for batch_norm in (norm, plain):
+        nn.init.constant_(batch_norm.weight, 0.7)
+        nn.init.constant_(batch_norm.bias, 0.2)
+    ours = (3 + 2 * torch.randn(2, 16, 5, 4)).requires_grad_()
+    theirs = ours.detach().clone().requires_grad_()
+    y, z = normed_pool(norm, ours), max_pool2d(relu(plain(theirs)), 3, 2, 1)
+    grad = torch.randn_like(z)
+    y.backward(grad)
+    z.backward(grad)
+    pairs: list[tuple[Any, Any]] = [
+        (y, z), (ours.grad, theirs.grad), (norm.weight.grad, plain.weight.grad), (norm.bias.grad, plain.bias.grad),
+        (norm.running_mean, plain.running_mean), (norm.running_var, plain.running_var),
+    ]  # fmt: skip
+    for mine, other in pairs:
+        assert torch.allclose(mine, other, atol=1e-5), (mine - other).abs().max()
+
+
+if __name__ == "__main__":
+    os.environ["TRITON_INTERPRET"] = "1"
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang_tensor
+
+    def patched(tensor: Any, scope: Any) -> None:
+        # The interpreter makes whole numbers of arrays with one element, which numpy no longer does.
+        patch(tensor, scope)
+        tensor.__index__ = lambda self: int(self.handle.data.item())
+
+    interpreter._patch_lang_tensor = patched
+    {"pictures": pictures, "stem": stem}[sys.argv[1]]()
