@@ -36,7 +36,7 @@ def load(name: str) -> ModuleType:
 def records(count: int, seed: int = 0, kinds: tuple[str, ...] = ("positive", "easy", "hard", "real")) -> Records:
     """Random records with every column, read-only; few distinct confidences, so that ties are common.
 
-    From eight on, and where positives are asked for, there are some of every size.
+    From eight on, and where positives are asked for, there are some of every size. Two clips share a picture.
     """
     random = np.random.default_rng(seed)
     kind = random.choice(np.array(kinds), count)
@@ -45,7 +45,7 @@ def records(count: int, seed: int = 0, kinds: tuple[str, ...] = ("positive", "ea
     area = np.where(positive, np.resize(AREAS, count), 0.0)
     by_size = np.where(positive[:, None], random.integers(0, 21, (count, 9)) / 20, np.nan)
     made = Records(
-        np.array([f"clip{i}" for i in range(count)], dtype=np.str_),
+        np.array([f"picture{i // 2}+clip{i}" for i in range(count)], dtype=np.str_),
         kind,
         random.choice(np.array(["dog", "owl", "cat"]), count),
         area,
@@ -188,7 +188,11 @@ def test_a_perfect_answer_is_better_than_a_useless_one(name: str, protocol: str)
     better = load(name).HIGHER_IS_BETTER
     kind = np.array(["positive"] * 20 + ["easy"] * 10 + ["hard"] * 10)
     positive = kind == "positive"
-    ids, label, area = np.array([f"c{i}" for i in range(40)]), np.array(["x"] * 40), np.resize(AREAS, 40) * positive
+    ids, label, area = (
+        np.array([f"p{i // 2}+c{i}" for i in range(40)]),
+        np.array(["x"] * 40),
+        np.resize(AREAS, 40) * positive,
+    )
     rising = np.linspace(0.1, 0.9, 40)
 
     def answer(confidence: np.ndarray, ciou: float, marked: float) -> Records:

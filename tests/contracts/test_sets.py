@@ -13,6 +13,8 @@ import pytest
 
 from earsight import registry
 from earsight.data.clips import ClipSet, open_set
+from earsight.data.coco import lists
+from earsight.data.coco.splits import pairs_of
 from earsight.data.controls import with_audio
 from earsight.errors import UsageError
 from earsight.media.write import write_png, write_wav
@@ -88,12 +90,32 @@ def flickr_soundnet(folder: Path) -> Path:
     return folder
 
 
+def coco_esc(folder: Path) -> Path:
+    """Boxes of every photo, and the photos and sounds of the first, the middle and the last clip to test on."""
+    random = np.random.default_rng(0)
+    boxes = {(p.photo, label) for name in ("train", "val", "test") for p in lists.pairs(name) for label in seen(p)}
+    lines = "".join(f"images/{photo}.jpg,{label},0.5,0.5,0.5,0.5\n" for photo, label in sorted(boxes))
+    (folder / "boxes.csv").write_text("image,cls,xc,yc,w,h\n" + lines)
+    (folder / "images").mkdir()
+    (folder / "audio").mkdir()
+    chosen = pairs_of("extended")
+    for pair in (chosen[0], chosen[len(chosen) // 2], chosen[-1]):
+        write_png(folder / "images" / f"{pair.photo}.png", random.integers(0, 256, (3, 40, 50), dtype=np.uint8))
+        write_wav(folder / "audio" / f"{pair.sound}.wav", random.uniform(-1, 1, 5 * RATE).astype(np.float32), RATE)
+    return folder
+
+
+def seen(pair: lists.Pair) -> tuple[str, ...]:
+    return pair.visible or ((pair.label,) if pair.kind in lists.SEEN else ())
+
+
 MAKERS: dict[str, Callable[[Path], Path | None]] = {
     "toybox": nothing,
     "folder": photos_and_sounds,
     "vggss": vggss,
     "vggsound": vggsound,
     "flickr_soundnet": flickr_soundnet,
+    "coco_esc": coco_esc,
 }
 
 

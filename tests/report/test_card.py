@@ -9,11 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from earsight.evaluate import Evaluation
+from earsight.evaluate import Evaluation, measure
+from earsight.metrics import interactive
 from earsight.metrics.base import hits
 from earsight.report.card import Card
 from earsight.report.groups import groups
-from earsight.report.tables import by_kind, by_size, choices
+from earsight.report.tables import MOST_CLASSES, by_class, by_kind, by_picture, by_size, choices, details, lines
 
 Make = Callable[..., Evaluation]
 
@@ -83,6 +84,42 @@ def test_tables_by_size_and_kind_leave_out_what_was_not_measured(make: Make) -> 
     assert by_size(group) == []
     (group,) = groups([make("none", model="centre prior")])
     assert (by_size(group), by_kind(group)) == ([], [])
+
+
+def test_a_table_by_class_has_the_ceiling_of_each_and_is_left_out_where_classes_are_many(make: Make) -> None:
+    def labelled(count: int) -> Evaluation:
+        e = make()
+        label = np.array([f"class{i % count:03d}" for i in range(e.n)])
+        records = replace(e.records, label=label)
+        return replace(e, records=records, metrics=measure(records, e.protocol))
+
+    (group,) = groups([labelled(4)])
+    rows = by_class(group)
+    assert sum(int(row["clips"]) for row in rows) == int(group.models[0].records.positives.sum())
+    assert all({"class", "LocAcc", "ceiling", "pointing"} <= set(row) for row in rows)
+    assert "By class of the sound" in details(group)
+    for count in (1, MOST_CLASSES * 3):
+        (group,) = groups([labelled(count)])
+        assert by_class(group) == []
+    (group,) = groups([make("none", model="centre prior")])
+    assert by_class(group) == []
+
+
+def test_pictures_with_several_sounds_have_a_table_and_a_column(make: Make) -> None:
+    def paired(audio: str = "real", model: str = "slavc") -> Evaluation:
+        e = make(audio, model=model)
+        ids = np.array([f"photo{i // 4:03d}+sound{i}" for i in range(e.n)])
+        records = replace(e.records, id=ids)
+        return replace(e, records=records, metrics=measure(records, e.protocol), set_name="pairs:test")
+
+    (group,) = groups([paired(), paired("shuffled")])
+    rows = by_picture(group)
+    assert [row["model"] for row in rows] == ["slavc", "slavc, shuffled audio", "ceiling (top_half)"]
+    assert rows[0]["pictures"] == str(len(interactive.lowest_ciou(group.models[0].records))) != "0"
+    found = lines([paired(), make()])
+    assert [list(line) == list(found[0]) for line in found] == [True] * len(found)
+    assert {line["set"]: line["IIoU"] == "-" for line in found} == {"pairs:test": False, "set:test": True}
+    assert all("IIoU" not in line for line in lines([make()]))
 
 
 def test_every_choice_of_a_protocol_is_told_with_what_it_decides(make: Make) -> None:

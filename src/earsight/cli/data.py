@@ -39,6 +39,10 @@ class Prepare:
     """NAME or NAME:SPLIT (earsight list sets); without a split, what one trains on."""
     data: Annotated[Path | None, word("DIR")] = None
     """Folder of the data, for sets that need one."""
+    coco: Annotated[Path | None, word("DIR")] = None
+    """For coco_esc: the folder of COCO, with train2017/ and annotations/."""
+    esc50: Annotated[Path | None, word("DIR")] = None
+    """For coco_esc: the folder of ESC-50, with audio/ and meta/."""
     out: Annotated[Path, word("PACK", "-o", default=None)]
     """The folder to pack into; several sets may share it. Give it as --data then."""
     size: int = 256

@@ -19,6 +19,11 @@ SHOWN = 10
 
 def packs_of(spec: str, data: Path | None) -> list[Path]:
     """The folders of packed splits that a command means: of PACK all, of SET with a pack as its data that one."""
+    if data is not None and is_pack(data) and "+" not in spec:
+        name, _, split = with_split(spec).partition(":")
+        module = registry.load("set", name)
+        if hasattr(module, "plan"):  # its pictures and sounds are packed apart
+            return list[Path](module.tables(split, data))
     if data is not None:
         folder = find(data, with_split(spec)) if "+" not in spec else None
         return [folder] if folder is not None else []

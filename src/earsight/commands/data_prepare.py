@@ -12,6 +12,8 @@ from earsight.config import need, need_workers
 from earsight.data.clips import open_set, with_split
 from earsight.data.manifest import Settings, is_pack
 from earsight.data.packing import Outcome, pack
+from earsight.data.plan import Part, Plan
+from earsight.files import write_text
 
 SHOWN = 10
 
@@ -21,6 +23,8 @@ def run(
     *,
     out: Path,
     data: Path | None = None,
+    coco: Path | None = None,
+    esc50: Path | None = None,
     size: int = 256,
     rate: int = 22050,
     seconds: float = 3.0,
@@ -39,38 +43,56 @@ def run(
     need(len(specs) > 0, "at least one set", "none", "Name one (earsight list sets).")
     same = data is not None and not is_pack(data) and out.exists() and out.resolve() == data.resolve()
     need(not same, "another folder for the pack than that of the data", out, "Name a new one with --out.")
-    names = [named(spec) for spec in specs]
-    sets = [open_set(name, data, limit=limit) for name in names]
+    plans = [plan_of(spec, settings, data=data, coco=coco, esc50=esc50, limit=limit) for spec in specs]
     outcomes = []
-    for name, clip_set in zip(names, sets, strict=True):
-        with progress(f"packing {name}") as report:
-            outcome = pack(
-                clip_set,
-                out,
-                settings,
-                spec=name,
-                limit=limit,
-                workers=workers,
-                max_failed=max_failed,
-                force=force,
-                report=telling(name, report),
-            )
-        outcomes.append(outcome)
-        if not json:
-            say(page(outcome, len(clip_set)))
-        if not outcome.finished:
-            note(
-                f"{name} is not finished: more than {max_failed:.0%} of its clips cannot be read. What was "
-                "packed is kept: mend them and run the same command again, or allow more with --max-failed."
-            )
+    for plan in plans:
+        for part in plan.parts:
+            with progress(f"packing {part.spec}") as report:
+                outcome = pack(
+                    part.clips,
+                    out,
+                    part.settings,
+                    spec=part.spec,
+                    limit=part.limit,
+                    workers=workers,
+                    max_failed=max_failed,
+                    force=force,
+                    report=telling(part.spec, report),
+                )
+            outcomes.append((outcome, len(part.clips)))
+            if not json:
+                say(page(*outcomes[-1]))
+            if not outcome.finished:
+                note(
+                    f"{part.spec} is not finished: more than {max_failed:.0%} of its clips cannot be read. What was "
+                    "packed is kept: mend them and run the same command again, or allow more with --max-failed."
+                )
+        for name, text in plan.texts().items():
+            write_text(out / name, text)
     if json:
-        say_json([values(outcome, len(clip_set)) for outcome, clip_set in zip(outcomes, sets, strict=True)])
-    return int(not all(outcome.finished for outcome in outcomes))
+        say_json([values(*one) for one in outcomes])
+    return int(not all(outcome.finished for outcome, _ in outcomes))
+
+
+def plan_of(
+    spec: str, settings: Settings, *, data: Path | None, coco: Path | None, esc50: Path | None, limit: int
+) -> Plan:
+    """What to pack for a set: its clips as they are, or what it says itself where it is packed in another way."""
+    need("+" not in spec, "a set without negatives of a csv file", spec, "They are added when the pack is opened.")
+    need(limit >= 0, "a limit of at least 1, or 0 for all clips", limit)
+    name, _, split = spec.partition(":")
+    module = registry.load("set", name)
+    if hasattr(module, "plan"):
+        split = with_split(spec).partition(":")[2] if split else ""
+        plan: Plan = module.plan(split, settings, data=data, coco=coco, esc50=esc50, limit=limit)
+        return plan
+    need(coco is None and esc50 is None, "--coco and --esc50 with coco_esc alone", f"them with {name}", "Use --data.")
+    spec = named(spec)
+    return Plan((Part(spec, open_set(spec, data, limit=limit), settings, limit),))
 
 
 def named(spec: str) -> str:
     """The "set:split" of a name: without a split what one trains on, or tests on where there is no such split."""
-    need("+" not in spec, "a set without negatives of a csv file", spec, "They are added when the pack is opened.")
     name, _, split = spec.partition(":")
     role = "train" if split or registry.load("set", name).DEFAULTS.get("train") else "test"
     return with_split(spec, role)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from earsight.evaluate import Evaluation
-from earsight.metrics import loc_acc, negative_kinds, sizes
+from earsight.metrics import classes, interactive, loc_acc, negative_kinds, sizes
 from earsight.metrics.base import TITLES
 from earsight.protocols import Protocol
 from earsight.report.groups import Group, called, groups
 from earsight.report.text import percent
 
+MOST_CLASSES = 40
+"""Of more classes there is no table; their numbers are in metrics.json."""
 _CHOICES = {
     "map": "which map was thresholded: the method's dense one, without plateaus, or the one that its paper draws",
     "size": "side of the square, in pixels, on which prediction and ground truth meet",
@@ -42,19 +44,24 @@ def lines(evaluations: Sequence[Evaluation]) -> list[dict[str, str]]:
     for group in groups(evaluations):
         start = {"set": group.set_name, **({"protocol": group.protocol.name} if several else {})}
         out += [{**start, **line} for line in group_lines(group)]
+    if any("IIoU" in line for line in out):  # all lines of a table have the same columns
+        out = [{**_but(line, "IIoU", "N"), "IIoU": line.get("IIoU", "-"), "N": line["N"]} for line in out]
     return out
 
 
 def group_lines(group: Group) -> list[dict[str, str]]:
-    """The lines of one set and protocol."""
+    """The lines of one set and protocol; with IIoU where pictures are seen with several sounds."""
     out = []
+    pictures = by_picture(group)
     for e in group.evaluations:
         numbers = {title: percent(e.metrics.get(name, math.nan)) for name, title in TITLES.items()}
-        out.append({"model": called(e), **_with_floor(numbers, percent(e.floor)), "N": str(e.n)})
+        all_found = {"IIoU": _number(e, "iiou")} if pictures else {}
+        out.append({"model": called(e), **_with_floor(numbers, percent(e.floor)), **all_found, "N": str(e.n)})
     first = (*group.models, *group.evaluations)[0]
     seen = first.records.positives
     best = loc_acc.best_ciou(first.records.area[seen], group.protocol, first.records.support[seen])
-    blank = {**_with_floor(dict.fromkeys(TITLES.values(), "-"), "-"), "N": "-"}
+    most = {"IIoU": pictures[-1]["IIoU"]} if pictures else {}
+    blank = {**_with_floor(dict.fromkeys(TITLES.values(), "-"), "-"), **most, "N": "-"}
     ceiling = {"LocAcc": percent(first.ceiling), "AUC": percent(loc_acc.auc(best))}
     return [*out, {"model": f"ceiling ({group.protocol.threshold})", **blank, **ceiling}]
 
@@ -95,12 +102,58 @@ def by_kind(group: Group) -> list[dict[str, str]]:
     return _measured(rows)
 
 
+def by_class(group: Group) -> list[dict[str, str]]:
+    """LocAcc, with its ceiling and the pointing game where there is one model, of each class; none where they are many.
+
+    Classes are small or large things, so their ceilings differ, and pointing tells who is found but badly covered.
+    """
+    if not group.models:
+        return []
+    first, alone = group.models[0], len(group.models) == 1
+    known = classes.counts(first.records)
+    if not 1 < len(known) <= MOST_CLASSES:
+        return []
+    rows = []
+    for name, count in known.items():
+        row = {"class": name, "clips": str(count)}
+        for e in group.models:
+            row["LocAcc" if alone else called(e)] = _number(e, f"loc_acc_of/{name}")
+        of_class = first.records.positives & (first.records.label == name)
+        area, support = first.records.area[of_class], first.records.support[of_class]
+        row["ceiling"] = percent(loc_acc.ceiling(area, group.protocol, support))
+        if alone:
+            row["pointing"] = _number(first, f"pointing_of/{name}")
+        if group.centre:
+            row["centre prior: LocAcc" if alone else "centre prior"] = _number(group.centre, f"loc_acc_of/{name}")
+        rows.append(row)
+    return _measured(rows)
+
+
+def by_picture(group: Group) -> list[dict[str, str]]:
+    """How often all sources of a picture are found that is seen with several sounds, beside controls and ceiling."""
+    rows = []
+    for e in group.evaluations:
+        pictures = len(interactive.lowest_ciou(e.records))
+        if pictures:
+            numbers = {"IIoU": _number(e, "iiou"), "IAUC": _number(e, "iauc")}
+            rows.append({"model": called(e), "pictures": str(pictures), **numbers})
+    if rows:
+        records = group.evaluations[0].records
+        best = loc_acc.best_ciou(records.area, group.protocol, records.support)
+        most = interactive.compute(replace(records, ciou=best), group.protocol)
+        named = {"model": f"ceiling ({group.protocol.threshold})", "pictures": "-"}
+        rows.append({**named, "IIoU": percent(most["iiou"]), "IAUC": percent(most["iauc"])})
+    return rows
+
+
 def details(group: Group) -> dict[str, list[dict[str, str]]]:
-    """The tables by size and by kind under their titles, those that hold anything."""
+    """The tables by size, by kind, by class and by picture under their titles, those that hold anything."""
     alone = len(group.models) == 1  # else a column is a model, and the title says which number it holds
     found = {
         "By size of the source" if alone else "LocAcc by size of the source": by_size(group),
         "By kind of negative" if alone else "max-F1 by kind of negative": by_kind(group),
+        "By class of the sound" if alone else "LocAcc by class of the sound": by_class(group),
+        "Pictures with several sounds: all sources found": by_picture(group),
     }
     return {title: rows for title, rows in found.items() if rows}
 
@@ -124,6 +177,10 @@ def _with_floor(numbers: Mapping[str, str], floor: str) -> dict[str, str]:
         if title == TITLES["max_f1"]:
             out["F1 floor"] = floor
     return out
+
+
+def _but(line: Mapping[str, str], *columns: str) -> dict[str, str]:
+    return {title: value for title, value in line.items() if title not in columns}
 
 
 def _number(e: Evaluation, name: str) -> str:

@@ -14,24 +14,22 @@ Boxes are fractions of the picture: centre, width and height. A pair's truth is 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from earsight.data.boxes_csv import number, read_boxes, read_lines
 from earsight.data.clips import ClipSet
-from earsight.data.files import read_columns
 from earsight.data.lists import some
 from earsight.errors import DataError, UsageError
 from earsight.media.read import read_pair
-from earsight.types import POSITIVE, Box, Clip, Row
+from earsight.types import POSITIVE, Clip, Row
 
 SPLITS = ("train", "val", "test")
 DEFAULTS = {"train": "train", "val": "val", "test": "test"}
 
 _PAIR_COLUMNS = ("image", "audio", "start", "cls", "kind")
-_BOX_COLUMNS = ("image", "cls", "xc", "yc", "w", "h")
 _POSITIVE_KINDS = ("single", "multi", POSITIVE)
-_SLACK = 0.01  # annotators' boxes often stick out by a rounded pixel; they are cut at the edge
 
 
 @dataclass(frozen=True)
@@ -63,14 +61,14 @@ def open(split: str, data: Path | None) -> ClipSet:
         raise UsageError("Expected the folder of the set, but got none. Pass --data DIR with pairs_<split>.csv in it.")
     if not data.is_dir():
         raise DataError(f"Expected a folder of pairs, but got {data}, which is not there. Check --data.")
-    lines = _table(data / f"pairs_{split}.csv", _PAIR_COLUMNS)
-    boxes = _boxes(data / "boxes.csv")
+    lines = read_lines(data / f"pairs_{split}.csv", _PAIR_COLUMNS)
+    boxes = read_boxes(data / "boxes.csv")
     rows: list[Row] = []
     pairs: list[_Pair] = []
     seen: Counter[str] = Counter()
     for where, line in lines:
         image, audio = (_inside(data, line[name], where) for name in ("image", "audio"))
-        pair = _Pair(image, audio, _number(where, "start", line["start"], 0, math.inf))
+        pair = _Pair(image, audio, number(where, "start", line["start"], 0, math.inf))
         id = f"{image.stem}+{audio.stem}@{line['start']}"
         seen[id] += 1
         if seen[id] > 1:
@@ -85,23 +83,6 @@ def open(split: str, data: Path | None) -> ClipSet:
     return Folder(f"folder:{split}", rows, pairs)
 
 
-def _table(path: Path, columns: tuple[str, ...]) -> list[tuple[str, dict[str, str]]]:
-    """Lines of a csv file, each with the place to name in messages."""
-    if not path.exists():
-        raise DataError(
-            f"Expected {path.name} with columns {', '.join(columns)}, but got none in {path.parent}. "
-            "A folder set holds pairs_train.csv, pairs_val.csv, pairs_test.csv and boxes.csv."
-        )
-    lines = read_columns(path, columns)
-    for where, line in lines:
-        empty = [name for name in columns if not line[name]]
-        if empty:
-            raise DataError(
-                f"Expected a value for {', '.join(columns)} in {where}, but got no {', '.join(empty)}. Fill it in."
-            )
-    return lines
-
-
 def _inside(data: Path, text: str, where: str) -> Path:
     """The file of the folder that a line names. A list comes with the data, and must not reach anything else."""
     path = PurePath(text)
@@ -113,42 +94,12 @@ def _inside(data: Path, text: str, where: str) -> Path:
     return data / path
 
 
-def _number(where: str, name: str, text: str, low: float, high: float) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (low <= value <= high and math.isfinite(value)):
-        span = f"{low:g} to {high:g}" if math.isfinite(high) else f"at least {low:g}"
-        raise DataError(f"Expected {name} of {span} in {where}, but got {text}. Correct that line.")
-    return value
-
-
 def _kind(where: str, text: str) -> str:
     if text in _POSITIVE_KINDS:
         return POSITIVE
     if text.startswith("neg") and text.removeprefix("neg").strip("_"):
         return text.removeprefix("neg").strip("_")
     raise DataError(f"Expected kind single, multi or neg_<kind> in {where}, but got {text}. Correct that line.")
-
-
-def _boxes(path: Path) -> defaultdict[tuple[str, str], list[Box]]:
-    """Boxes by image and class; none where there is no file."""
-    found: defaultdict[tuple[str, str], list[Box]] = defaultdict(list)
-    if not path.exists():
-        return found
-    for where, line in _table(path, _BOX_COLUMNS):
-        xc, yc, w, h = (_number(where, name, line[name], 0, 1) for name in ("xc", "yc", "w", "h"))
-        box = (xc - w / 2, yc - h / 2, xc + w / 2, yc + h / 2)
-        if min(box) < -_SLACK or max(box) > 1 + _SLACK or w == 0 or h == 0:
-            numbers = ", ".join(f"{value:g}" for value in box)
-            raise DataError(
-                f"Expected a box inside the picture in {where}, but got x0, y0, x1, y1 = {numbers}. "
-                "Give centre, width and height as fractions of the picture."
-            )
-        x0, y0, x1, y1 = (min(max(value, 0.0), 1.0) for value in box)
-        found[line["image"], line["cls"]].append((x0, y0, x1, y1))
-    return found
 
 
 def _check_truth(name: str, rows: list[Row], *, needed: bool) -> None:
