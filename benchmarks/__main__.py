@@ -1,37 +1,76 @@
-"""Run all comparisons and print them: `make bench`, or `python -m benchmarks`."""
+"""Run the comparisons and print them: `make bench`, or `python -m benchmarks [--only NAME...] [--device cuda]`."""
 
 from __future__ import annotations
 
-import numpy as np
+import argparse
+import importlib
+import importlib.util
+import json
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
 import torch
 
-from benchmarks import reference
-from benchmarks.measure import Ratio, compare
-from benchmarks.scoring import scoring
-from earsight.config import Inputs
-from earsight.models.frontend import FrontEnd
+from benchmarks.hardware import commit, hardware
+from benchmarks.measure import How, Result, one_thread
+
+COMPARISONS = {
+    "train_step": "train_step.run",
+    "data_path": "data_path.run",
+    "data_path_cpu": "data_path.run_on_cpu",
+    "spectrogram": "spectrogram.run",
+    "scoring": "scoring.run",
+    "evaluation": "evaluation.run",
+    "localizing": "localizing.run",
+}
+"""Where each is; they are imported one by one, so that what one needs and a machine lacks does not stop the others."""
+NEEDS = {"localizing": "av"}
+"""Modules without which a comparison is left out."""
 
 
-def spectrogram() -> Ratio:
-    """The front end on a batch against scipy clip by clip."""
-    inputs = Inputs()
-    front = FrontEnd(inputs)
-    waves = np.random.default_rng(0).uniform(-0.5, 0.5, (64, inputs.samples)).astype(np.float32)
-    batch = torch.from_numpy(waves)
-    return compare(
-        "spectrogram, 64 clips of 3 s",
-        64,
-        lambda: front.sound(batch),
-        lambda: reference.spectrograms(waves, inputs.rate),
-        "scipy, one clip at a time",
-    )
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed, side by side with plain code.")
+    parser.add_argument("--only", nargs="+", choices=list(COMPARISONS), default=list(COMPARISONS), metavar="NAME")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--json", type=Path, help="file for the results; others of the same file are kept")
+    parser.add_argument("--quick", action="store_true", help="little work and few rounds: rough numbers")
+    parser.add_argument("--commit", default=commit(), help="of the code, where there is no checkout to tell")
+    given = parser.parse_args(argv)
+    about = hardware(given.device, given.commit)
+    print(", ".join(f"{name} {value}" for name, value in about.items() if value != ""), flush=True)
+    results = []
+    for name in given.only:
+        if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
+            print(f"{name}: left out, {NEEDS[name]} is not installed", flush=True)
+            continue
+        torch.manual_seed(0)
+        # One core for both on a CPU: whatever else runs there would hit threads that wait for each other twice.
+        with one_thread() if given.device == "cpu" else nullcontext():
+            results.append(comparison(name)(How(given.device, given.quick)))
+        print(results[-1].line(), flush=True)
+    if given.json is not None:
+        write(given.json, about, results)
 
 
-def main() -> None:
-    print(f"{torch.get_num_threads()} threads, torch {torch.__version__}")
-    ratio, about = scoring()
-    for r, more in ((spectrogram(), ""), (ratio, about)):
-        print(f"{r.name}: {r.times:.1f} times as fast as {r.reference}" + (f" ({more})" if more else ""))
+def comparison(name: str) -> Callable[[How], Result]:
+    """The function that measures it."""
+    module, _, function = COMPARISONS[name].partition(".")
+    run: Callable[[How], Result] = getattr(importlib.import_module(f"benchmarks.{module}"), function)
+    return run
+
+
+def write(path: Path, about: dict[str, object], results: Sequence[Result]) -> None:
+    """Results as JSON. Those of other comparisons that are there stay, when they were made on the same machine."""
+    kept: dict[str, object] = {}
+    if path.is_file():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        if before["hardware"] == about:
+            kept = {one["name"]: one for one in before["results"]}
+    kept |= {one.name: one.to_json() for one in results}
+    ordered = [kept[name] for name in COMPARISONS if name in kept]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"hardware": about, "results": ordered}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

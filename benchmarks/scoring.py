@@ -1,23 +1,21 @@
-"""10,316 maps of 224 x 224 in three protocols: ours against plain numpy, map by map, in turn over the same maps."""
+"""Maps of 224 x 224 in three protocols: ours against plain numpy, map by map, in turn over the same maps."""
 
 from __future__ import annotations
 
 import resource
-import time
 from collections.abc import Iterator
 
 import numpy as np
 import torch
 
-from benchmarks import reference
-from benchmarks.measure import Ratio
+from benchmarks.measure import How, Result, timed
+from benchmarks.reference import scoring as reference
 from earsight.metrics import average_precision, loc_acc, max_f1
 from earsight.metrics.base import Records
 from earsight.protocols import get
 from earsight.scoring import score
 from earsight.types import Maps, Row
 
-COUNT = 10_316
 BATCH = 512
 PROTOCOLS = [get(name) for name in ("exact", "official", "paper")]
 PLAIN = [reference.exact, reference.official, reference.paper]
@@ -36,38 +34,46 @@ def batches(count: int) -> Iterator[tuple[list[Row], Maps]]:
         yield rows, Maps(values, values, (-5.0, 5.0))
 
 
-def scoring(count: int = COUNT) -> tuple[Ratio, str]:
-    """How many times faster, and a line on memory and agreement."""
-    ours = plain = 0.0
+def run(how: How) -> Result:
+    """The maps lie where the model would have made them."""
+    count = how.count(1024, 128)
     found: list[list[Records]] = []
     pairs: list[list[reference.Pair]] = [[] for _ in PLAIN]
     positive: list[bool] = []
-    score(next(batches(1))[1], next(batches(1))[0], PROTOCOLS)  # warm
-    for rows, maps in batches(count):
-        began = time.perf_counter()
+
+    def ours() -> None:
         found.append(score(maps, rows, PROTOCOLS))
-        ours += time.perf_counter() - began
-        values = maps.dense.numpy()
-        began = time.perf_counter()
+
+    def plain() -> None:
+        values = maps.dense.cpu().numpy()
         for one, kept in zip(PLAIN, pairs, strict=True):
             for row, value in zip(rows, values, strict=True):
                 kept.append(one(value, reference.truth_of(row.boxes[0] if row.boxes else None)))
-        plain += time.perf_counter() - began
-        positive += [row.positive for row in rows]
-    began = time.perf_counter()
-    mine = []
-    for i, protocol in enumerate(PROTOCOLS):
-        records = Records.concat([part[i] for part in found])
+
+    def measured() -> list[dict[str, float]]:
         modules = (loc_acc, average_precision, max_f1)
-        mine.append({name: value for m in modules for name, value in m.compute(records, protocol).items()})
-    ours += time.perf_counter() - began
-    began = time.perf_counter()
-    theirs = [
-        reference.numbers(pair, positive, how.strict_hits, how.average_precision == "official")
-        for pair, how in zip(pairs, PROTOCOLS, strict=True)
-    ]
-    plain += time.perf_counter() - began
-    apart = max(abs(one[name] - other[name]) for one, other in zip(mine, theirs, strict=True) for name in other)
+        whole = [Records.concat([part[i] for part in found]) for i in range(len(PROTOCOLS))]
+        return [
+            {name: value for m in modules for name, value in m.compute(records, protocol).items()}
+            for records, protocol in zip(whole, PROTOCOLS, strict=True)
+        ]
+
+    def counted() -> list[dict[str, float]]:
+        return [
+            reference.numbers(pair, positive, protocol.strict_hits, protocol.average_precision == "official")
+            for pair, protocol in zip(pairs, PROTOCOLS, strict=True)
+        ]
+
+    seconds = (0.0, 0.0)
+    score(next(batches(1))[1], next(batches(1))[0], PROTOCOLS)  # warm
+    for rows, made in batches(count):
+        maps = made.each(lambda x: x.to(how.device))
+        positive += [row.positive for row in rows]
+        seconds = seconds[0] + timed(ours, how.device), seconds[1] + timed(plain, how.device)
+    seconds = seconds[0] + timed(measured), seconds[1] + timed(counted)
+    both = zip(measured(), counted(), strict=True)
+    apart = max(abs(mine[name] - theirs[name]) for mine, theirs in both for name in theirs)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    ratio = Ratio(f"{count} maps of 224 x 224 in three protocols", "numpy, one map at a time", count, ours, plain)
-    return ratio, f"largest difference of a number: {apart:.1e}; highest memory of this process: {memory:.2f} GiB"
+    extra = {"largest difference": apart, "highest memory (GiB)": memory}
+    what = f"{count} maps of 224 x 224 in three protocols"
+    return Result("scoring", what, "in batches of 512", "numpy, one map at a time", count, "maps", *seconds, extra)

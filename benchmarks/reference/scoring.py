@@ -1,43 +1,36 @@
-"""Plain versions in the style of the published recipe: one sample at a time, scipy and numpy, nothing shared."""
+"""Scores and metrics in numpy, one map and one threshold at a time, as published evaluators compute them."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import scipy.signal
 
 F32 = npt.NDArray[np.float32]
 Pair = tuple[float, float]
 
 
-def spectrograms(waveforms: F32, rate: int) -> list[F32]:
-    """scipy's spectrogram of each clip, logarithm, division by 12."""
-    out = []
-    for wave in waveforms:
-        _, _, density = scipy.signal.spectrogram(wave, rate, nperseg=512, noverlap=274)
-        out.append((np.log(density + 1e-7) / 12).astype(np.float32))
-    return out
+def official(values: F32, truth: F32, bound: float = 5.0) -> Pair:
+    """cIoU and confidence of one map (224, 224) as the published evaluator computes them.
 
-
-def official(values: F32, truth: F32) -> Pair:
-    """cIoU and confidence of one map (224, 224) as the published evaluator computes them, bounds -5 and 5."""
-    score = (values + 5) / 10
+    The values may lie anywhere between `-bound` and `bound`.
+    """
+    score = (values + bound) / (2 * bound)
     confidence = np.sort(score.flatten())[-(score.size // 4) :].mean()
     scaled = (score - score.min()) / (score.max() - score.min())
     threshold = np.sort(scaled.flatten())[int(scaled.size * 0.5)]
     return _overlap(scaled >= threshold, truth), float(confidence)
 
 
-def exact(values: F32, truth: F32) -> Pair:
+def exact(values: F32, truth: F32, bound: float = 5.0) -> Pair:
     """The same with the score's own scale and its highest value as the confidence."""
-    score = (values + 5) / 10
+    score = (values + bound) / (2 * bound)
     threshold = np.sort(score.flatten())[int(score.size * 0.5)]
     return _overlap(score >= threshold, truth), float(score.max())
 
 
-def paper(values: F32, truth: F32) -> Pair:
+def paper(values: F32, truth: F32, bound: float = 5.0) -> Pair:
     """The same with a strict comparison."""
-    score = (values + 5) / 10
+    score = (values + bound) / (2 * bound)
     threshold = np.sort(score.flatten())[int(score.size * 0.5)]
     return _overlap(score > threshold, truth), float(score.max())
 

@@ -1,0 +1,148 @@
+"""The real thing: SLAVC trained by the trainer on a pack, with its sustained rate, its waiting and its memory.
+
+python -m benchmarks.big_pack --out PACK
+python -m benchmarks.epoch --pack PACK --out RUN --device cuda --optim precision=bf16 workers=8
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.big_pack import SPEC
+from benchmarks.generated import ROWS
+from benchmarks.hardware import commit, hardware
+from benchmarks.measure import How, compare, short
+from benchmarks.memory import Watch
+from benchmarks.train_step import Settings, reference_step, synthetic
+from earsight.config import Inputs, Optim, to_json
+from earsight.errors import DataError
+from earsight.methods import slavc
+from earsight.train.job import Job
+from earsight.train.log import LOG, read_log
+from earsight.train.loop import train
+
+EPOCHS = 20
+"""Of the paper's schedule, over 144 000 clips each."""
+
+
+def sustained(rows: Sequence[Mapping[str, Any]], batch: int, skip: int) -> dict[str, float]:
+    """Clips a second after the first `skip` steps, and the share of the time that was spent waiting for data.
+
+    Rows are a run's log: "seconds" and "waited" of the steps since the row before.
+
+    >>> rows = [{"step": s, "seconds": 2.0, "waited": 0.5} for s in (10, 20, 30)]
+    >>> sustained(rows, batch=8, skip=10)
+    {'steps': 20, 'clips_per_second': 40.0, 'waited': 0.25}
+    """
+    looks = [row for row in rows if "seconds" in row]
+    before = [row["step"] for row in looks if row["step"] <= skip]
+    after = [row for row in looks if row["step"] > skip]
+    seconds = sum(row["seconds"] for row in after)
+    if not before or not seconds:
+        raise DataError(
+            f"Expected a log that tells the seconds before and after step {skip}, but got {len(looks)} such rows. "
+            "Train for more steps, or skip fewer."
+        )
+    steps = after[-1]["step"] - before[-1]
+    waited = sum(row.get("waited", 0.0) for row in after)
+    return {"steps": steps, "clips_per_second": steps * batch / seconds, "waited": waited / seconds}
+
+
+def steps_of(rows: Sequence[Mapping[str, Any]]) -> int:
+    return max((int(row["step"]) for row in rows), default=0)
+
+
+def reference_rate(how: How, settings: Settings, steps: int) -> float:
+    """Clips a second of the published recipe's step, without data, on the same device."""
+    step = reference_step(how.device, synthetic(how.device, settings), settings)
+
+    def several() -> None:
+        for _ in range(steps):
+            step()
+
+    _, seconds = compare(lambda: None, several, rounds=3, device=how.device)
+    return steps * settings.batch / seconds
+
+
+def run(pack: Path, out: Path, how: How, optim: Optim, changes: Mapping[str, Any], skip: int) -> dict[str, Any]:
+    """Train, and tell the numbers."""
+    # Packs hold 3 s of sound, also where small encoders would do with less.
+    settings = replace(Settings.of(how), batch=optim.batch_size, inputs=Inputs(), optim=optim)
+    config = slavc.Config(encoders=settings.encoders, dim=settings.dim, **changes)
+    job = Job("slavc", config, settings.inputs, optim, on=f"{SPEC}:train", data=str(pack))
+    began = time.perf_counter()
+    with Watch() as memory:
+        train(job, out, device=how.device, force=True)
+    wall = time.perf_counter() - began
+    rows = read_log(out / LOG)
+    found = sustained(rows, optim.batch_size, skip)
+    rate, whole = found["clips_per_second"], steps_of(rows) * optim.batch_size / wall
+    gpu = {"gpu_gib": torch.cuda.max_memory_allocated() / 2**30} if how.gpu else {}
+    reference = reference_rate(how, settings, 10 if how.gpu else 1)
+    numbers = {
+        **found,
+        "wall_seconds": wall,
+        "whole_clips_per_second": whole,
+        "minutes_of_the_schedule": ROWS * EPOCHS / rate / 60,
+        "reference_clips_per_second": reference,
+        "ratio": rate / reference,
+        "main_gib": memory.main / 2**30,
+        "largest_other_gib": memory.largest_other / 2**30,
+        "together_gib": memory.together / 2**30,
+        "other_processes": memory.others,
+        **gpu,
+    }
+    return {"job": to_json(job), "numbers": {name: short(value) for name, value in numbers.items()}}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.epoch", description="Train on a pack, and measure.")
+    parser.add_argument("--pack", type=Path, required=True, help="made by python -m benchmarks.big_pack")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the run; a run that is there is replaced")
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
+    parser.add_argument("--skip", type=int, default=100, help="steps before the measurement begins")
+    parser.add_argument("--optim", nargs="*", default=[], metavar="NAME=VALUE", help="training settings")
+    parser.add_argument("--method", nargs="*", default=[], metavar="NAME=VALUE", help="SLAVC's settings")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--commit", default=commit(), help="of the code, where there is no checkout to tell")
+    given = parser.parse_args(argv)
+    optim = replace(Optim(epochs=given.epochs, val_every=0), **named(given.optim))
+    found = run(given.pack, given.out, How(given.device), optim, named(given.method), given.skip)
+    command = "python -m benchmarks.epoch " + shlex.join(sys.argv[1:] if argv is None else argv)
+    found = {"hardware": hardware(given.device, given.commit), "command": command, **found}
+    for name, value in found["numbers"].items():
+        print(f"{name}: {value:,.4g}")
+    if given.json is not None:
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def named(pairs: Sequence[str]) -> dict[str, Any]:
+    """Settings from NAME=VALUE.
+
+    >>> named(["workers=8", "precision=bf16", "compile=true"])
+    {'workers': 8, 'precision': 'bf16', 'compile': True}
+    """
+    out: dict[str, Any] = {}
+    for pair in pairs:
+        name, _, text = pair.partition("=")
+        try:
+            out[name] = json.loads(text)
+        except ValueError:
+            out[name] = text
+    return out
+
+
+if __name__ == "__main__":
+    main()

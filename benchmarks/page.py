@@ -1,0 +1,108 @@
+"""docs/performance.md: its tables, written from the files in benchmarks/results by `python -m benchmarks.page`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+RESULTS = Path(__file__).with_name("results")
+NAMES = {
+    "train_step": "Training step",
+    "data_path": "Data path of a GPU run",
+    "data_path_cpu": "Data path of a CPU run",
+    "spectrogram": "Spectrogram",
+    "scoring": "Scoring",
+    "evaluation": "Evaluation",
+    "localizing": "Localizing a video",
+}
+COMMANDS = {
+    "gpu": "python -m benchmarks --device cuda --json benchmarks/results/gpu.json",
+    "cpu": "python -m benchmarks --json benchmarks/results/cpu.json",
+    "epoch": "python -m benchmarks.epoch --pack PACK --out RUN --json benchmarks/results/epoch.json",
+}
+EPOCH = {
+    "clips_per_second": "clips a second, end to end",
+    "waited": "share of the time that the GPU waits for data",
+    "steps": "steps that were measured",
+    "whole_clips_per_second": "clips a second of the whole command, with its start, compilation and saving",
+    "minutes_of_the_schedule": "minutes for the paper's schedule at this rate",
+    "reference_clips_per_second": "clips a second of the published recipe's step without data, same run",
+    "ratio": "times as fast",
+    "main_gib": "GiB of host memory, training process",
+    "largest_other_gib": "GiB of host memory, largest other process",
+    "other_processes": "other processes",
+    "gpu_gib": "GiB of GPU memory",
+}
+
+
+def write() -> None:
+    PAGE.write_text(text(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def text(page: str, results: Path = RESULTS) -> str:
+    """The page with what was measured between its marks."""
+    for name, command in COMMANDS.items():
+        path = results / f"{name}.json"
+        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        if found is None:
+            made = f"Nothing is kept of it yet. To measure: `{command}`"
+        else:
+            made = f"{_head(found, command)}\n\n{_epoch(found) if name == 'epoch' else _comparisons(found)}"
+        first, last = marks(name)
+        before, _, rest = page.partition(first)
+        page = f"{before}{first}\n\n{made}\n\n{last}{rest.partition(last)[2]}"
+    return page
+
+
+def marks(name: str) -> tuple[str, str]:
+    """What stands around a table on the page."""
+    return f"<!-- measured: {name} -->", f"<!-- end: {name} -->"
+
+
+def _head(found: dict[str, Any], command: str) -> str:
+    about = found["hardware"]
+    gpu = f"{about['gpu']}, " if about["gpu"] else ""
+    cores = f"{about['cores']} core{'s' if about['cores'] != 1 else ''}"
+    where = f"{gpu}{about['cpu']} ({cores}), torch {about['torch']}, commit {about['commit']}"
+    return f"`{found.get('command', command)}`\n\nMeasured on: {where}."
+
+
+def _comparisons(found: dict[str, Any]) -> str:
+    lines = [
+        [
+            f"**{NAMES[one['name']]}**: {one['what']}",
+            one["ours"],
+            one["reference"],
+            f"{number(one['ours_rate'])} {one['unit']}/s",
+            f"{number(one['reference_rate'])} {one['unit']}/s",
+            f"**{one['ratio']:.1f}**",
+            ", ".join(f"{name}: {number(value)}" for name, value in one["extra"].items()) or "-",
+        ]
+        for one in found["results"]
+    ]
+    return table(["work", "ours", "reference", "ours", "reference", "times as fast", "besides"], lines)
+
+
+def _epoch(found: dict[str, Any]) -> str:
+    numbers = found["numbers"]
+    return table(["", "measured"], [[words, number(numbers[key])] for key, words in EPOCH.items() if key in numbers])
+
+
+def number(value: float) -> str:
+    """Three digits, or all that come before the point.
+
+    >>> number(12345.6), number(0.012345), number(2.0)
+    ('12,346', '0.0123', '2')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def table(header: list[str], lines: list[list[str]]) -> str:
+    rule = [":---"] + ["---:"] * (len(header) - 1)
+    return "\n".join("| " + " | ".join(line) + " |" for line in [header, rule, *lines])
+
+
+if __name__ == "__main__":
+    write()

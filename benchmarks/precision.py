@@ -1,0 +1,95 @@
+"""Half precision against full: SLAVC on a packed toybox, trained both ways with several seeds, and its numbers.
+
+python -m benchmarks.precision --device cuda --json benchmarks/results/precision.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from benchmarks.hardware import commit, hardware
+from earsight import protocols
+from earsight.checkpoint import load_weights
+from earsight.config import Optim
+from earsight.data.clips import open_set
+from earsight.data.manifest import Settings
+from earsight.data.packing import pack
+from earsight.evaluate import evaluate
+from earsight.recipes import RECIPES
+from earsight.recipes.toybox import INPUTS
+from earsight.train.loop import train
+
+WAYS: dict[str, dict[str, Any]] = {
+    "fp32": {},
+    "bf16": {"precision": "bf16"},
+    "bf16, compiled, as a graph": {"precision": "bf16", "compile": True, "graph": True},
+}
+SHOWN = ("ap", "max_f1", "loc_acc")
+
+
+class Run(NamedTuple):
+    """One training: how, with which seed, on which device, and where the pack and the runs are."""
+
+    way: str
+    seed: int
+    device: str
+    folder: Path
+
+
+def numbers(run: Run) -> dict[str, float]:
+    """Train, and measure on the extended test set."""
+    torch.set_num_threads(1)
+    job = RECIPES["slavc_toybox"]()
+    optim: Optim = replace(job.optim, seed=run.seed, val_every=0, **WAYS[run.way])
+    out = run.folder / f"{run.way}-{run.seed}".replace(", ", "-").replace(" ", "_")
+    weights = train(replace(job, optim=optim, data=str(run.folder / "pack")), out, device=run.device)
+    model = load_weights(weights, run.device).model
+    clips = open_set("toybox:extended", run.folder / "pack")
+    found = evaluate(model, clips, protocols.get("exact"), device=run.device)
+    return {name: found.metrics[name] for name in SHOWN}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.precision", description="Half precision against full.")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS))
+    parser.add_argument("--jobs", type=int, default=9, help="runs at a time")
+    parser.add_argument("--commit", default="", help="where there is no checkout")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(size=INPUTS.resize, rate=INPUTS.rate, seconds=INPUTS.seconds)
+        for split in ("train", "val", "extended"):
+            pack(open_set(f"toybox:{split}"), Path(folder) / "pack", settings, workers=given.jobs)
+        runs = [Run(way, seed, given.device, Path(folder)) for way in given.ways for seed in range(given.seeds)]
+        with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
+            found = list(pool.map(numbers, runs))
+    table = {}
+    for way in given.ways:
+        rows = [row for run, row in zip(runs, found, strict=True) if run.way == way]
+        table[way] = {name: [round(row[name], 5) for row in rows] for name in SHOWN}
+        means = "  ".join(f"{name} {100 * statistics.mean(values):.2f}" for name, values in table[way].items())
+        print(f"{way}: {means}  (mean of {given.seeds} seeds)")
+    if given.json is not None:
+        command = "python -m benchmarks.precision " + shlex.join(sys.argv[1:] if argv is None else argv)
+        result = {"hardware": hardware(given.device, given.commit or commit()), "command": command, "numbers": table}
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        given.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
