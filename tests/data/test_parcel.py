@@ -38,7 +38,9 @@ class Jpegs(ClipSet):
     def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
         height, width = SIZES[index % len(SIZES)]
         y, x = np.mgrid[:height, :width]
-        frame = np.stack([127 + 100 * np.sin(x / 9 + index), 127 + 100 * np.cos(y / 7), (x + y) % 256]).astype(np.uint8)
+        frame = np.stack(
+            [127 + 100 * np.sin(x / 9 + index), 127 + 100 * np.cos(y / 7), 127 + 100 * np.sin((x + y) / 11)]
+        ).astype(np.uint8)
         data = encode_jpeg(torch.from_numpy(frame), 95).numpy()
         wave = (np.arange(round(rate * seconds)) * (index + 1) % 65536 - 32768).astype(np.int16)
         return Encoded(self.rows[index].id, data, height, width, wave, rate, seconds / 2)
@@ -62,7 +64,7 @@ def test_what_is_unpacked_is_what_workers_read(wanted: Wanted | None, decode: in
     at = [i for i in range(len(clips)) if wanted is None or SIZES[i % 7] != (20, 1200)]
     stored, read = both(clips, [Visit(i, 3, (i + 1) % 6, (i + 2) % 6) for i in at], wanted, decode)
     assert isinstance(stored.batch, Parcel)
-    ours, theirs = deliver(stored, CPU).batch, deliver(read, CPU).batch
+    ours, theirs = deliver([stored], CPU)[0].batch, deliver([read], CPU)[0].batch
     assert ours is not None
     assert theirs is not None
     assert ours.ids == theirs.ids
@@ -84,14 +86,14 @@ def test_a_picture_that_cannot_be_decoded_is_left_out_and_named(decode: int) -> 
             return replace(clip, jpeg=clip.jpeg[:4]) if index == 2 else clip
 
     items = Items(Garbage(), INPUTS, Wanted(0), encoded=True, decode=decode)
-    loaded = deliver(together([items[Visit(i)] for i in range(5)]), CPU)
+    (loaded,) = deliver([together([items[Visit(i)] for i in range(5)])], CPU)
     assert loaded.batch is not None
     assert loaded.batch.ids == ("clip00", "clip01", "clip03", "clip04")
     assert loaded.batch.index.tolist() == [0, 1, 3, 4]
     assert len(loaded.batch.frames) == len(loaded.batch.waveforms) == 4
     assert [failure.id for failure in loaded.failures] == ["clip02"]
     assert "cannot be decoded" in loaded.failures[0].reason
-    assert deliver(together([items[Visit(2)]]), CPU).batch is None
+    assert deliver([together([items[Visit(2)]])], CPU)[0].batch is None
 
 
 def test_a_picture_of_another_size_than_it_says_is_left_out_and_named() -> None:
@@ -101,9 +103,23 @@ def test_a_picture_of_another_size_than_it_says_is_left_out_and_named() -> None:
             return replace(clip, height=clip.height + (index == 1))
 
     items = Items(Liar(), INPUTS, encoded=True)
-    loaded = deliver(together([items[Visit(i)] for i in range(3)]), CPU)
+    (loaded,) = deliver([together([items[Visit(i)] for i in range(3)])], CPU)
     assert [failure.id for failure in loaded.failures] == ["clip01"]
     assert "instead of (3, 121, 200)" in loaded.failures[0].reason
+
+
+@pytest.mark.parametrize("decode", [0, 1, 2])
+def test_batches_that_are_decoded_together_are_what_they_are_alone(decode: int) -> None:
+    items = Items(Jpegs(), INPUTS, None, encoded=True, decode=decode)
+    sent = [together([items[Visit(i, 0, i, i)] for i in range(first, first + 4)]) for first in (0, 4, 8)]
+    sent.insert(1, Sent(None, ()))
+    for one, alone in zip(deliver(sent, CPU), sent, strict=True):
+        (wanted,) = deliver([alone], CPU)
+        assert (one.batch is None) == (wanted.batch is None)
+        if one.batch is not None and wanted.batch is not None:
+            assert torch.equal(one.batch.frames, wanted.batch.frames)
+            assert one.batch.near_frames is not None
+            assert torch.equal(one.batch.near_frames, wanted.batch.frames)
 
 
 def test_controls_and_parts_of_a_packed_set_are_packed_too() -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torchvision.io import ImageReadMode, decode_jpeg
 
+from earsight.data.decoding import File, Found
 from earsight.data.pictures import cut_and_resized, cut_pictures
 from earsight.data.view import View
 from earsight.types import U8, Batch
@@ -79,9 +79,22 @@ class Pictures:
         pixels, sizes, views = (x.pin_memory() for x in (self.pixels, self.sizes, self.views))
         return replace(self, pixels=pixels, sizes=sizes, views=views)
 
-    def seen(self, device: torch.device) -> tuple[Tensor, dict[int, str]]:
-        """uint8 (B, 3, side, side) on `device`, and why a picture could not be decoded, which is then black."""
-        pictures, failed = self._pictures(device)
+    def files(self) -> list[File]:
+        """Those that are yet to be decoded."""
+        return [File(data, *size) for data, size, done in self._parts(self.pixels) if not done]
+
+    def seen(self, device: torch.device, found: Iterator[Found]) -> tuple[Tensor, dict[int, str]]:
+        """uint8 (B, 3, side, side) on `device`, and why a picture could not be decoded, which is then black.
+
+        `found` gives what the files were decoded to.
+        """
+        pictures: list[Tensor] = []
+        failed: dict[int, str] = {}
+        for i, (data, (height, width), done) in enumerate(self._parts(self.pixels.to(device, non_blocking=True))):
+            one = Found(data.view(height, width, 3).permute(2, 0, 1)) if done else next(found)
+            pictures.append(one.picture)
+            if one.failed:
+                failed[i] = one.failed
         if device.type == "cuda":
             return cut_pictures(pictures, self.sizes, self.views, self.side), failed
         views: list[list[int]] = self.views.tolist()
@@ -91,60 +104,14 @@ class Pictures:
         height, width, left, top, flip = view
         return cut_and_resized(picture.numpy(), height, width, left, top, self.side, bool(flip))
 
-    def _pictures(self, device: torch.device) -> tuple[list[Tensor], dict[int, str]]:
-        """All as uint8 (3, H, W) on the device."""
-        sizes: list[list[int]] = self.sizes.tolist()
-        pixels = self.pixels.to(device, non_blocking=True)
-        files: list[Tensor] = []
-        pictures: list[Tensor | None] = []
+    def _parts(self, pixels: Tensor) -> Iterator[tuple[Tensor, tuple[int, int], bool]]:
+        """The bytes of each picture, its size, and whether it is decoded, then taken from `pixels`."""
         begins = [0, 0]
-        for end, which, (height, width) in zip(self.ends.tolist(), self.decoded.tolist(), sizes, strict=True):
-            part = (pixels if which else self.jpegs)[begins[which] : end]
-            begins[which] = end
-            pictures.append(part.view(height, width, 3).permute(2, 0, 1) if which else None)
-            if not which:
-                files.append(part)
-        at = [i for i, picture in enumerate(pictures) if picture is None]
-        found, failed = _decoded(files, [sizes[i] for i in at], device)
-        rest = iter(found)
-        return [next(rest) if one is None else one for one in pictures], {at[i]: why for i, why in failed.items()}
-
-
-def _decoded(files: list[Tensor], sizes: list[list[int]], device: torch.device) -> tuple[list[Tensor], dict[int, str]]:
-    if not files:
-        return [], {}
-    try:
-        pictures = _decode(files, device)
-        if all(list(picture.shape[1:]) == size for picture, size in zip(pictures, sizes, strict=True)):
-            return pictures, {}
-    except RuntimeError:
-        pass  # which does not say whose file it was
-    return _one_by_one(files, sizes, device)
-
-
-def _decode(files: list[Tensor], device: torch.device) -> list[Tensor]:
-    if device.type != "cuda":
-        return [decode_jpeg(file, mode=ImageReadMode.RGB) for file in files]
-    return list(decode_jpeg(files, mode=ImageReadMode.RGB, device=device))
-
-
-def _one_by_one(
-    files: list[Tensor], sizes: list[list[int]], device: torch.device
-) -> tuple[list[Tensor], dict[int, str]]:
-    """As the CPU decodes them."""
-    pictures, failed = [], {}
-    for i, (file, (height, width)) in enumerate(zip(files, sizes, strict=True)):
-        picture = torch.zeros((3, height, width), dtype=torch.uint8)
-        try:
-            found = decode_jpeg(file, mode=ImageReadMode.RGB)
-            if found.shape == picture.shape:
-                picture = found
-            else:
-                failed[i] = f"has a picture of {tuple(found.shape)} instead of {tuple(picture.shape)}"
-        except RuntimeError as error:
-            failed[i] = f"has a JPEG picture that cannot be decoded ({str(error).splitlines()[0][:200]})"
-        pictures.append(picture.to(device, memory_format=torch.contiguous_format))
-    return pictures, failed
+        for end, done, (height, width) in zip(
+            self.ends.tolist(), self.decoded.tolist(), self.sizes.tolist(), strict=True
+        ):
+            yield (pixels if done else self.jpegs)[begins[done] : end], (height, width), done
+            begins[done] = end
 
 
 @dataclass(frozen=True)
@@ -180,8 +147,12 @@ class Parcel:
             maybe(self.near_waveforms),
         )
 
-    def unpack(self, device: torch.device) -> tuple[Batch, dict[int, str]]:
-        """The batch on `device`, and why some of its pictures could not be decoded."""
+    def files(self) -> list[File]:
+        """The pictures that are yet to be decoded."""
+        return self.pictures.files() + ([] if self.near_pictures is None else self.near_pictures.files())
+
+    def unpack(self, device: torch.device, found: Iterator[Found]) -> tuple[Batch, dict[int, str]]:
+        """The batch on `device`, and why some of its pictures could not be decoded; `found` is what its files gave."""
 
         def moved(x: Tensor | None) -> Tensor | None:
             return None if x is None else x.to(device, non_blocking=True)
@@ -189,10 +160,10 @@ class Parcel:
         def sound(x: Tensor) -> Tensor:
             return x.to(device, non_blocking=True).float() / 32768
 
-        frames, failed = self.pictures.seen(device)
+        frames, failed = self.pictures.seen(device, found)
         near_frames = None
         if self.near_pictures is not None:
-            near_frames, near_failed = self.near_pictures.seen(device)
+            near_frames, near_failed = self.near_pictures.seen(device, found)
             failed = near_failed | failed
         batch = Batch(
             frames,
