@@ -23,9 +23,10 @@ COMPARISONS = {
     "scoring": "scoring.run",
     "evaluation": "evaluation.run",
     "localizing": "localizing.run",
+    "exported": "exported.run",
 }
 """Where each is; they are imported one by one, so that what one needs and a machine lacks does not stop the others."""
-NEEDS = {"localizing": "av"}
+NEEDS = {"localizing": "av", "exported": "onnxscript"}
 """Modules without which a comparison is left out."""
 
 
@@ -65,9 +66,9 @@ def write(path: Path, about: dict[str, object], results: Sequence[Result]) -> No
     kept: dict[str, object] = {}
     if path.is_file():
         before = json.loads(path.read_text(encoding="utf-8"))
-        if before["hardware"] == about:
-            kept = {one["name"]: one for one in before["results"]}
-    kept |= {one.name: one.to_json() for one in results}
+        if {**before["hardware"], "commit": ""} == {**about, "commit": ""}:
+            kept = {one["name"]: {"commit": before["hardware"].get("commit", ""), **one} for one in before["results"]}
+    kept |= {one.name: {**one.to_json(), "commit": about.get("commit", "")} for one in results}
     ordered = [kept[name] for name in COMPARISONS if name in kept]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"hardware": about, "results": ordered}, indent=1) + "\n", encoding="utf-8")

@@ -38,23 +38,23 @@ EPOCHS = 20
 def sustained(rows: Sequence[Mapping[str, Any]], batch: int, skip: int) -> dict[str, float]:
     """Clips a second after the first `skip` steps, and the share of the time that was spent waiting for data.
 
-    Rows are a run's log: "seconds" and "waited" of the steps since the row before.
+    Rows are a run's log: when each was written ("elapsed"), with all that lies between epochs, and how many seconds the
+    steps since the row before "waited".
 
-    >>> rows = [{"step": s, "seconds": 2.0, "waited": 0.5} for s in (10, 20, 30)]
+    >>> rows = [{"step": s, "elapsed": s / 5, "waited": 0.5} for s in (10, 20, 30)]
     >>> sustained(rows, batch=8, skip=10)
     {'steps': 20, 'clips_per_second': 40.0, 'waited': 0.25}
     """
-    looks = [row for row in rows if "seconds" in row]
-    before = [row["step"] for row in looks if row["step"] <= skip]
+    looks = [row for row in rows if "elapsed" in row]
+    before = [row for row in looks if row["step"] <= skip]
     after = [row for row in looks if row["step"] > skip]
-    seconds = sum(row["seconds"] for row in after)
-    if not before or not seconds:
+    if not before or not after:
         raise DataError(
-            f"Expected a log that tells the seconds before and after step {skip}, but got {len(looks)} such rows. "
+            f"Expected a log that tells the time before and after step {skip}, but got {len(looks)} such rows. "
             "Train for more steps, or skip fewer."
         )
-    steps = after[-1]["step"] - before[-1]
-    waited = sum(row.get("waited", 0.0) for row in after)
+    steps, seconds = after[-1]["step"] - before[-1]["step"], after[-1]["elapsed"] - before[-1]["elapsed"]
+    waited = sum(row["waited"] for row in after)
     return {"steps": steps, "clips_per_second": steps * batch / seconds, "waited": waited / seconds}
 
 

@@ -16,6 +16,7 @@ NAMES = {
     "scoring": "Scoring",
     "evaluation": "Evaluation",
     "localizing": "Localizing a video",
+    "exported": "An exported model",
 }
 COMMANDS = {
     "gpu": "python -m benchmarks --device cuda --json benchmarks/results/gpu.json",

@@ -28,6 +28,7 @@ from earsight.data.clips import open_set
 from earsight.data.manifest import Settings
 from earsight.data.packing import pack
 from earsight.evaluate import evaluate
+from earsight.models.encoders import Encoders
 from earsight.recipes import RECIPES
 from earsight.recipes.toybox import INPUTS
 from earsight.train.loop import train
@@ -41,9 +42,10 @@ SHOWN = ("ap", "max_f1", "loc_acc")
 
 
 class Run(NamedTuple):
-    """One training: how, with which seed, on which device, and where the pack and the runs are."""
+    """One training: how, with which encoders and seed, on which device, and where the pack and the runs are."""
 
     way: str
+    encoders: str
     seed: int
     device: str
     folder: Path
@@ -53,8 +55,10 @@ def numbers(run: Run) -> dict[str, float]:
     """Train, and measure on the extended test set."""
     torch.set_num_threads(1)
     job = RECIPES["slavc_toybox"]()
+    if run.encoders != "small":
+        job = replace(job, config=replace(job.config, encoders=Encoders(kind="resnet18", weights="random")))
     optim: Optim = replace(job.optim, seed=run.seed, val_every=0, **WAYS[run.way])
-    out = run.folder / f"{run.way}-{run.seed}".replace(", ", "-").replace(" ", "_")
+    out = run.folder / f"{run.way}-{run.encoders}-{run.seed}".replace(", ", "-").replace(" ", "_")
     weights = train(replace(job, optim=optim, data=str(run.folder / "pack")), out, device=run.device)
     model = load_weights(weights, run.device).model
     clips = open_set("toybox:extended", run.folder / "pack")
@@ -67,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS))
+    parser.add_argument("--encoders", choices=("small", "resnet18"), default="small", help="resnet18 has the fast stem")
     parser.add_argument("--jobs", type=int, default=9, help="runs at a time")
     parser.add_argument("--commit", default="", help="where there is no checkout")
     parser.add_argument("--json", type=Path)
@@ -75,7 +80,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         settings = Settings(size=INPUTS.resize, rate=INPUTS.rate, seconds=INPUTS.seconds)
         for split in ("train", "val", "extended"):
             pack(open_set(f"toybox:{split}"), Path(folder) / "pack", settings, workers=given.jobs)
-        runs = [Run(way, seed, given.device, Path(folder)) for way in given.ways for seed in range(given.seeds)]
+        every = [(way, seed) for way in given.ways for seed in range(given.seeds)]
+        runs = [Run(way, given.encoders, seed, given.device, Path(folder)) for way, seed in every]
         with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
             found = list(pool.map(numbers, runs))
     table = {}

@@ -123,6 +123,8 @@ def test_impossible_inputs_are_refused(settings: dict[str, Any], message: str) -
         ({"workers": 513}, "Expected at most 512 workers, but got 513. One for each core is enough."),
         ({"val_every": -1}, "Expected val_every of at least 0, but got -1"),
         ({"save_every": 0}, "Expected save_every of at least 1, but got 0"),
+        ({"save_epochs": 0}, "Expected save_epochs of at least 1, but got 0"),
+        ({"per_class": -1}, "Expected per_class of at least 0, but got -1"),
         ({"max_failed": 1.5}, "Expected max_failed between 0 and 1, but got 1.5"),
     ],
 )

@@ -116,7 +116,8 @@ class Optim:
     """On one GPU, launch each step at once as a graph of kernels, for methods whose steps are all alike."""
     seed: int = 0
     workers: int = 0
-    """Processes that read clips; 0 reads in the training process."""
+    """Processes that read clips; 0 reads in the training process. From 8 on, they decode half of the pictures that a
+    GPU would decode, which may differ in a level or two."""
     val_every: int = 1
     """Epochs between validations; 0 validates only at the end."""
     keep: Literal["last", "best", "both"] = "last"
@@ -125,7 +126,12 @@ class Optim:
     deterministic: bool = False
     """Use only repeatable kernels on the GPU, where some fast ones are not; CPU runs always repeat bit for bit."""
     save_every: int = 500
-    """Steps between saved states; each epoch's end is always saved."""
+    """Steps between saved states; the end of an epoch is saved as well."""
+    save_epochs: int = 1
+    """Epochs between states saved at their end; the last is always saved. Short epochs may take longer to save than to
+    train."""
+    per_class: int = 0
+    """Most clips of one label in a batch, where they are false negatives of each other; 0 leaves it to chance."""
     max_failed: float = 0.05
     """Largest share of clips that may be unreadable before training stops."""
 
@@ -141,6 +147,8 @@ class Optim:
         need_workers(self.workers)
         need(self.val_every >= 0, "val_every of at least 0", self.val_every)
         need(self.save_every >= 1, "save_every of at least 1", self.save_every)
+        need(self.save_epochs >= 1, "save_epochs of at least 1", self.save_epochs)
+        need(self.per_class >= 0, "per_class of at least 0", self.per_class)
         need(0 <= self.max_failed <= 1, "max_failed between 0 and 1", self.max_failed)
 
 

@@ -10,6 +10,13 @@ from earsight.config import need
 
 HAS_KERNELS = find_spec("triton") is not None
 """Whether earsight's own GPU kernels can be compiled: torch brings triton along on Linux only."""
+OLDEST = (7, 0)
+"""Compute capability of the oldest GPUs that they are compiled for."""
+
+
+def has_kernels(device: torch.device) -> bool:
+    """Whether earsight's own kernels run there."""
+    return device.type == "cuda" and HAS_KERNELS and torch.cuda.get_device_capability(device) >= OLDEST
 
 
 def pick_device(device: str) -> str:

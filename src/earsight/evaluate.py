@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -26,6 +26,8 @@ from earsight.scoring import score
 from earsight.types import Maps
 
 Failures = tuple[tuple[str, str], ...]
+BATCH = {"cpu": 16, "cuda": 128}
+"""Clips that are localized together. On a CPU, the memory of more costs more than their arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def evaluate_all(
     clip_set: ClipSet,
     protocols: Sequence[Protocol],
     *,
-    batch_size: int = 64,
+    batch_size: int = 0,
     device: str | torch.device = "cpu",
     audio: Audio = "real",
     workers: int = 0,
@@ -148,7 +150,8 @@ def evaluate_all(
     sounds among the others, so that it is of the same clips as the real sound. With `together`, the processes of a
     torchrun share the batches, and each gets the same answer as one process would; without, each works for itself.
     """
-    need(batch_size >= 1, "a batch_size of at least 1", batch_size)
+    need(batch_size >= 0, "a batch_size of at least 1, or 0 for what suits the device", batch_size)
+    batch_size = batch_size or BATCH.get(torch.device(device).type, 16)
     need(0 <= max_failed <= 1, "max_failed between 0 and 1", max_failed)
     clip_set.can_give(model.inputs.rate, model.inputs.seconds)
     known = {id for id, _ in unreadable}
@@ -163,23 +166,23 @@ def evaluate_all(
     def scored(made: _Made) -> None:
         maps, index = made.arrived()
         records = score(maps, [tried.rows[i] for i in index], protocols, sizes)
-        seen.append(_Part(index[0], records, maps if keep_maps else None))
+        seen.append(_Part(index[0], records, made.kept() if keep_maps else None))
 
     with _evaluating(model.to(device)), torch.inference_mode():
-        for batch, failed in loading.eval_batches(
-            heard, model.inputs, batch_size, workers, rank=rank, world=world, device=device
-        ):
-            failures += [(id, reason.removeprefix(f"{id}: ")) for id, reason in failed]  # the id stands beside it
-            done += len(failed) + (0 if batch is None else len(batch))
-            _stop_when_too_many(failures, done, clip_set, max_failed)
-            if batch is not None:
-                # While a GPU is at work on this batch, the maps of the last one are scored on the CPU.
-                made = _Made(model.localize(batch.frames, batch.waveforms), batch.index)
-                if last is not None:
-                    scored(last)
-                last = made
-            if progress is not None:
-                progress(min(done * world, len(tried)), len(tried))
+        feed = loading.eval_batches(heard, model.inputs, batch_size, workers, rank=rank, world=world, device=device)
+        with closing(feed):
+            for batch, failed in feed:
+                failures += [(id, reason.removeprefix(f"{id}: ")) for id, reason in failed]  # the id stands beside it
+                done += len(failed) + (0 if batch is None else len(batch))
+                _stop_when_too_many(failures, done, clip_set, max_failed)
+                if batch is not None:
+                    # While a GPU is at work on this batch, the maps of the last one are scored on the CPU.
+                    made = _Made(model.localize(batch.frames, batch.waveforms), batch.index)
+                    if last is not None:
+                        scored(last)
+                    last = made
+                if progress is not None:
+                    progress(min(done * world, len(tried)), len(tried))
         if last is not None:
             scored(last)
     if together:
@@ -220,13 +223,17 @@ class _Made:
         self._index = index.to("cpu", non_blocking=True)
         self._there = torch.cuda.Event() if maps.dense.is_cuda else None  # type: ignore[no-untyped-call]
         if self._there is not None:
-            self._there.record()
+            self._there.record(torch.cuda.current_stream(maps.dense.device))
 
     def arrived(self) -> tuple[Maps, list[int]]:
         """The maps and the places of their clips, once they are there."""
         if self._there is not None:
             self._there.synchronize()
         return self._maps, self._index.tolist()
+
+    def kept(self) -> Maps:
+        """The maps in ordinary memory, which may be much."""
+        return self._maps.each(torch.clone)
 
 
 @dataclass(frozen=True)

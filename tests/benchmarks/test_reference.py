@@ -141,7 +141,9 @@ def test_evaluation_gives_our_numbers(made: Media) -> None:
     ours = evaluate(model, made.clips, get("official"))
     assert {name: ours.metrics[name] for name in theirs} == pytest.approx(theirs, abs=1e-6)
     dataset = Clips(made.files, [row.id for row in made.clips.rows], tiny.INPUTS, train=False)
-    sure = [np.sort((evaluation.dense_map(plain, dataset, i) + 1).ravel() / 2)[-12544:].mean() for i in range(6)]
+    images, audios = default_collate([dataset[i] for i in range(6)])
+    maps = evaluation.dense_maps(plain, images, audios)
+    sure = [np.sort((one + 1).ravel() / 2)[-12544:].mean() for one in maps]
     np.testing.assert_allclose(ours.records.confidence, sure, atol=2e-3)
 
 

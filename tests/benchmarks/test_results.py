@@ -102,7 +102,7 @@ def test_an_epoch_is_trained_and_measured(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_a_log_without_times_is_refused() -> None:
-    with pytest.raises(DataError, match=r"Expected a log that tells the seconds before and after step 100, but got 0"):
+    with pytest.raises(DataError, match=r"Expected a log that tells the time before and after step 100, but got 0"):
         epoch.sustained([{"step": 200}], 8, 100)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ from earsight.data.items import Failure, Loaded, Wanted
 from earsight.data.loading import Beside, Loader, epoch_visits, eval_batches
 from earsight.data.sampler import batch_at, epoch_order, steps_per_epoch
 from earsight.data.view import View, eval_picture
-from earsight.errors import MediaError, UsageError
+from earsight.errors import DataError, MediaError, UsageError
 from earsight.types import Batch, Clip, Row
 
 INPUTS = Inputs(image_size=64, resize=80, rate=8000, seconds=0.25, window=64, hop=32)
@@ -50,6 +51,16 @@ class Painted(ClipSet):
         frame[:, round(y0 * h) : round(y1 * h), round(x0 * w) : round(x1 * w)] = 255
         wave = np.full(round(rate * seconds), index / 100, dtype=np.float32)
         return Clip(self.rows[index].id, frame, wave, rate, seconds / 2)
+
+
+class Refuses(Painted):
+    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        raise UsageError("Expected a rate, but got none. Name one.")
+
+
+class Dies(Painted):
+    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        os._exit(1)
 
 
 def train_batches(clips: ClipSet, inputs: Inputs, *, seed: int, epoch: int, truth: bool = False, seconds: float = 0.0,
@@ -108,6 +119,15 @@ def test_training_reads_with_the_epoch_as_draw_and_evaluation_with_0() -> None:
     list(train_batches(clips, INPUTS, batch_size=4, seed=0, epoch=3))
     list(eval_batches(clips, INPUTS, 4))
     assert clips.draws == [3] * 4 + [0] * 4
+
+
+def test_every_seed_has_draws_of_its_own() -> None:
+    clips = Painted(4)
+    for seed in (1, 2):
+        list(train_batches(clips, INPUTS, batch_size=4, seed=seed, epoch=3))
+    first, second = clips.draws[:4], clips.draws[4:]
+    assert len(set(first)) == len(set(second)) == 1
+    assert abs(first[0] - second[0]) > 100_000
 
 
 def test_pictures_stay_uint8_and_sound_stays_a_waveform() -> None:
@@ -272,6 +292,14 @@ def test_the_workers_of_one_epoch_read_the_next_as_new_ones_would() -> None:
         new = batches(Loader(clips, INPUTS, Wanted(3)).feed(visits))
         assert all(torch.equal(a.frames, b.frames) for a, b in zip(kept, new, strict=True))
         assert [a.ids for a in kept] == [b.ids for b in new]
+
+
+@pytest.mark.slow
+def test_what_ends_a_worker_is_told_without_its_traceback() -> None:
+    with pytest.raises(UsageError, match=r"^Expected a rate, but got none\. Name one\.$"):
+        list(eval_batches(Refuses(), INPUTS, 4, workers=1))
+    with pytest.raises(DataError, match=r"one of them died, perhaps for lack of memory\. Use fewer workers"):
+        list(eval_batches(Dies(), INPUTS, 4, workers=1))
 
 
 def test_too_many_workers_are_refused_before_they_start() -> None:

@@ -108,6 +108,18 @@ def test_a_picture_of_another_size_than_it_says_is_left_out_and_named() -> None:
     assert "instead of (3, 121, 200)" in loaded.failures[0].reason
 
 
+def test_a_neighbour_that_cannot_be_decoded_is_the_one_that_is_blamed() -> None:
+    class Garbage(Jpegs):
+        def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
+            clip = super().encoded(index, rate, seconds, draw)
+            return replace(clip, jpeg=clip.jpeg[:4]) if index == 3 else clip
+
+    items = Items(Garbage(), INPUTS, encoded=True)
+    (loaded,) = deliver([together([items[Visit(0, 0, 1, 1)], items[Visit(1, 0, 3, 3)]])], CPU)
+    assert [failure.id for failure in loaded.failures] == ["clip01"]
+    assert loaded.failures[0].reason.startswith("clip03: has a JPEG")
+
+
 @pytest.mark.parametrize("decode", [0, 1, 2])
 def test_batches_that_are_decoded_together_are_what_they_are_alone(decode: int) -> None:
     items = Items(Jpegs(), INPUTS, None, encoded=True, decode=decode)

@@ -53,6 +53,9 @@ def stem() -> None:
     ]  # fmt: skip
     for mine, other in pairs:
         assert torch.allclose(mine, other, atol=1e-5), (mine - other).abs().max()
+    broken = ours.detach().clone()
+    broken[0, 3, 1, 1] = torch.nan
+    assert torch.equal(normed_pool(norm, broken).isnan(), max_pool2d(relu(plain(broken)), 3, 2, 1).isnan())
 
 
 if __name__ == "__main__":

@@ -51,6 +51,6 @@ def contents(out: Path) -> tuple[dict[str, Any], Any, list[Any]]:
     from earsight.train.log import read_log
 
     header = checkpoint.read_header(out)
-    timed = ("seconds", "clips_per_second", "waited")
+    timed = ("elapsed", "seconds", "clips_per_second", "waited")
     log = [{k: v for k, v in row.items() if k not in timed} for row in read_log(out / "log.jsonl")]
     return load_file(out / "weights.safetensors"), (header["calibration"], header["metrics"]), log

@@ -68,6 +68,7 @@ def test_validation_changes_no_bit_of_training(tmp_path: Path) -> None:
 
 def test_how_often_states_are_saved_changes_no_bit(tmp_path: Path) -> None:
     assert_same(run(tmp_path / "0", save_every=1), run(tmp_path / "1", save_every=1000))
+    assert_same(run(tmp_path / "2"), run(tmp_path / "3", save_epochs=2))
 
 
 def test_a_loss_that_is_not_finite_stops_and_names_step_and_clips(tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ class ClipSet(ABC):
     def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
         """Clip `index` with up to `seconds` of sound around its frame at `rate` samples per second.
 
-        `draw` numbers the visits (the epoch in training), for sets that pair a picture with another sound each time.
+        `draw` numbers the visits (in training every epoch of every seed has its own), for sets that pair a picture with
+        another sound each time.
         """
 
     @property
@@ -50,6 +51,10 @@ class ClipSet(ABC):
     def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
         """What `read` gives, before the picture is decoded and the samples become floats; where `is_encoded`."""
         raise UsageError(f"Expected a packed set, but got {self.name}. Pack it with earsight data prepare.")
+
+    def lost(self) -> dict[int, str]:
+        """Clips of which it is known, without trying, that they cannot be read, and why."""
+        return {}
 
     def can_give(self, rate: int, seconds: float) -> None:  # noqa: B027
         """Raise a UsageError where no clip can have that much sound at that rate, to be asked before work begins."""
@@ -82,6 +87,11 @@ class Derived(ClipSet):
 
     def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
         return self._made(index, lambda i: self._whole.encoded(i, rate, seconds, draw))
+
+    def lost(self) -> dict[int, str]:
+        lost = self._whole.lost()
+        found = {i: [lost[part] for part in self.parts(i) if part in lost] for i in range(len(self))} if lost else {}
+        return {i: reasons[0] for i, reasons in found.items() if reasons}
 
     def can_give(self, rate: int, seconds: float) -> None:
         self._whole.can_give(rate, seconds)

@@ -18,6 +18,8 @@ from earsight.data.parcel import Parcel
 
 TOGETHER = 4
 """Batches whose pictures are decoded together."""
+PATIENCE = 10.0
+"""Seconds that closing waits for the batches that are being unpacked."""
 AHEAD = 6
 """Batches that lie ready on a GPU, so that it has work while the next ones are decoded."""
 
@@ -40,7 +42,7 @@ def _delivered(sent: Sent, device: torch.device, found: Iterator[Found]) -> Load
     batch, failed = sent.batch.unpack(device, found)
     if not failed:
         return Loaded(batch, sent.failures)
-    failures = [Failure(batch.ids[i], f"{batch.ids[i]}: {reason}.") for i, reason in sorted(failed.items())]
+    failures = [Failure(batch.ids[i], reason) for i, reason in sorted(failed.items())]
     keep = [i for i in range(len(batch)) if i not in failed]
     return Loaded(batch.some(keep) if keep else None, (*sent.failures, *failures))
 
@@ -58,7 +60,7 @@ class Feed(Iterator[Loaded]):
     """An iterator over steps whose batches are on the device.
 
     On a GPU a thread takes batches from the workers and unpacks them on a stream of its own, a few steps ahead. The
-    computation waits for nothing but the batch it needs, and `waited` says how long that was.
+    computation waits for nothing but the batch it needs, and `waited` says how long that was. `close` ends the thread.
     """
 
     def __init__(self, sent: Iterator[Sent], device: torch.device) -> None:
@@ -70,10 +72,13 @@ class Feed(Iterator[Loaded]):
         self._ended = False
         self._sent = sent
         self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
         if device.type == "cuda":
             self._ready: queue.Queue[_Told] = queue.Queue(AHEAD)
             # The thread knows nothing of this object, which therefore ends with its last user, and the thread with it.
-            threading.Thread(target=_work_ahead, args=(sent, device, self._ready, self._stop), daemon=True).start()
+            work = (sent, device, self._ready, self._stop)
+            self._thread = threading.Thread(target=_work_ahead, args=work, daemon=True)
+            self._thread.start()
 
     def __next__(self) -> Loaded:
         if self._ended:
@@ -112,6 +117,12 @@ class Feed(Iterator[Loaded]):
             self._waits.clear()
         waited, self._waited = self._waited, 0.0
         return waited
+
+    def close(self) -> None:
+        """Nobody wants more: let the thread end before the GPU is taken from under it."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=PATIENCE)
 
     def __del__(self) -> None:
         self._stop.set()

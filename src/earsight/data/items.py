@@ -29,6 +29,10 @@ LONGEST = 20
 """A picture is scaled by its shorter side before the training crop; a mere line would become gigabytes."""
 
 
+VISITS = 1_000_003
+"""More epochs than any training has: the draws of one seed do not meet those of another."""
+
+
 class Failure(NamedTuple):
     """A clip that could not be read, and why."""
 
@@ -125,14 +129,15 @@ class Items(Dataset[Any]):
         inputs, wanted = self.inputs, self.wanted
         seconds = max(wanted.seconds if wanted is not None else 0.0, inputs.seconds)
         samples = round(inputs.rate * seconds)
+        draw = epoch if wanted is None else epoch + VISITS * wanted.seed
         if self.encoded:
-            stored = self.clip_set.encoded(i, inputs.rate, seconds, epoch)
+            stored = self.clip_set.encoded(i, inputs.rate, seconds, draw)
             view, truth = self._view(stored.id, stored.height, stored.width, i, epoch)
             here = self.decode > 0 and i % self.decode == 0
             data = np.ascontiguousarray(decode(stored).transpose(1, 2, 0)) if here else stored.jpeg
-            given = Given(data, stored.height, stored.width, view)
+            given = Given(stored.id, data, stored.height, stored.width, view)
             return Read(given, torch.from_numpy(_heard(stored, stored.waveform, inputs, samples)), truth)
-        clip = self.clip_set.read(i, inputs.rate, seconds, epoch)
+        clip = self.clip_set.read(i, inputs.rate, seconds, draw)
         _, height, width = clip.frame.shape
         view, truth = self._view(clip.id, height, width, i, epoch)
         return Read(view.apply(clip.frame), torch.from_numpy(_heard(clip, clip.waveform, inputs, samples)), truth)

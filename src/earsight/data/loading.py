@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from multiprocessing.context import BaseContext
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
 from earsight.config import Inputs, need_workers
 from earsight.data.clips import ClipSet
 from earsight.data.feeding import Feed
-from earsight.data.items import Failure, Item, Items, Visit, Wanted, together
-from earsight.data.sampler import batch_at, epoch_order, steps_per_epoch
-from earsight.data.view import eval_picture as eval_picture
-from earsight.data.view import resized as resized
-from earsight.device import HAS_KERNELS
+from earsight.data.items import Failure, Item, Items, Sent, Visit, Wanted, together
+from earsight.data.sampler import batch_at, class_aware_order, epoch_order, steps_per_epoch
+from earsight.device import has_kernels
+from earsight.errors import DataError, EarsightError, MediaError
 
 SHARING = 8
 """Workers from which on every second picture of a pack is decoded by them: beside a training step, a GPU decodes four
@@ -78,8 +78,9 @@ class Loader:
         need_workers(workers)
         self._device, self._batches = torch.device(device), list[list[Visit]]()
         on_gpu = self._device.type == "cuda"
-        encoded = on_gpu and HAS_KERNELS and clip_set.is_encoded
-        items = Items(clip_set, inputs, wanted, encoded, decode=2 if workers >= SHARING else 0)
+        encoded = clip_set.is_encoded and has_kernels(self._device)
+        # Only in training: how many processes read must change no result.
+        items = Items(clip_set, inputs, wanted, encoded, decode=2 if wanted and workers >= SHARING else 0)
         self._loader: DataLoader[Any] = DataLoader(
             _Carried(items) if workers else items,
             batch_sampler=self._batches,
@@ -91,12 +92,31 @@ class Loader:
             generator=torch.Generator().manual_seed(0),
             multiprocessing_context=_workers() if workers else None,
             persistent_workers=workers > 0,
+            # Each batch on its way takes tens of megabytes, and many workers have many under way.
+            prefetch_factor=None if workers == 0 else 1 if workers >= SHARING else 2,
         )
 
     def feed(self, batches: Sequence[list[Visit]]) -> Feed:
-        """These batches, in order. An earlier feed must have ended."""
+        """These batches, in order. What an earlier feed has not given is dropped."""
         self._batches[:] = batches
-        return Feed(iter(self._loader), self._device)
+        return Feed(_sent(self._loader), self._device)
+
+
+def _sent(loader: DataLoader[Any]) -> Iterator[Sent]:
+    """What the workers hand over; what ends one of them is told as if it had happened here."""
+    try:
+        yield from loader
+    except EarsightError as error:
+        if isinstance(error, MediaError):
+            raise
+        raise type(error)(str(error).rpartition(f"{type(error).__name__}: ")[2]) from error
+    except RuntimeError as error:
+        if "DataLoader worker" not in str(error):
+            raise
+        raise DataError(
+            "Expected all processes that read clips to go on, but one of them died, perhaps for lack of memory. "
+            "Use fewer workers; when it dies again, earsight data check names clips that cannot be read."
+        ) from error
 
 
 def epoch_visits(
@@ -109,10 +129,22 @@ def epoch_visits(
     rank: int = 0,
     world: int = 1,
     beside: Beside | None = None,
+    labels: Sequence[str] = (),
+    per_class: int = 0,
+    lost: Collection[int] = (),
 ) -> list[list[Visit]]:
-    """This process's parts of an epoch's batches from `first_step` on; `batch_size` counts all processes."""
-    order = epoch_order(clips, seed, epoch)
-    steps = range(first_step, steps_per_epoch(clips, batch_size))
+    """This process's parts of an epoch's batches from `first_step` on; `batch_size` counts all processes.
+
+    With `per_class`, a batch holds at most that many clips of one of the `labels`, of which each clip has one. Clips
+    that are `lost` are left out, so that other batches are whole.
+    """
+    left = np.array([i for i in range(clips) if i not in lost], dtype=np.int64)
+    if per_class:
+        order = class_aware_order([labels[i] for i in left], seed, epoch, batch_size=batch_size, per_class=per_class)
+    else:
+        order = epoch_order(len(left), seed, epoch)
+    order = left[order]
+    steps = range(first_step, steps_per_epoch(len(left), batch_size))
 
     def visit(i: int) -> Visit:
         return Visit(i, epoch) if beside is None else Visit(i, epoch, beside.pictures[i], beside.sounds[i])

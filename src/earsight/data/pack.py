@@ -84,6 +84,9 @@ class Packed(ClipSet):
         start, stop, time = span(len(stored.wave), stored.time, rate, seconds)
         return Encoded(id, stored.frame, height, width, stored.wave[start:stop], rate, time)
 
+    def lost(self) -> dict[int, str]:
+        return {failed.index: f"{failed.id}: could not be packed: {failed.reason}" for failed in self.manifest.failed}
+
     def can_give(self, rate: int, seconds: float) -> None:
         """Raise when the sound was packed at another rate, or less of it."""
         packed = self.manifest.settings

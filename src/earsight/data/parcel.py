@@ -20,12 +20,14 @@ class Given(NamedTuple):
     """A picture that a worker hands over, and what is to be seen of it.
 
     Args:
+        id: the clip whose picture it is.
         data: uint8, the bytes of a JPEG file (n,), or what it decodes to (height, width, 3).
         height: of the picture.
         width: of the picture.
         view: what is seen.
     """
 
+    id: str
     data: U8
     height: int
     width: int
@@ -44,6 +46,7 @@ class Pictures:
         sizes: int64 (B, 2), heights and widths.
         views: int64 (B, 5), of each view: height and width that the picture is resized to, left, top, mirrored or not.
         side: of the square that is seen.
+        ids: whose pictures they are.
     """
 
     jpegs: Tensor
@@ -53,6 +56,7 @@ class Pictures:
     sizes: Tensor
     views: Tensor
     side: int
+    ids: tuple[str, ...]
 
     @classmethod
     def of(cls, given: Sequence[Given]) -> Pictures:
@@ -72,6 +76,7 @@ class Pictures:
             torch.tensor([(one.height, one.width) for one in given]),
             torch.tensor([(view.height, view.width, view.left, view.top, int(view.flip)) for view in views]),
             views[0].side,
+            tuple(one.id for one in given),
         )
 
     def pin_memory(self) -> Pictures:
@@ -94,7 +99,7 @@ class Pictures:
             one = Found(data.view(height, width, 3).permute(2, 0, 1)) if done else next(found)
             pictures.append(one.picture)
             if one.failed:
-                failed[i] = one.failed
+                failed[i] = f"{self.ids[i]}: {one.failed}."
         if device.type == "cuda":
             return cut_pictures(pictures, self.sizes, self.views, self.side), failed
         views: list[list[int]] = self.views.tolist()

@@ -20,9 +20,9 @@ REACH = 2
 def cut_and_resized(frame: U8, height: int, width: int, left: int, top: int, side: int, flip: bool = False) -> Tensor:
     """The square at (left, top) of a picture resized to (height, width), uint8 (3, H, W) -> uint8 (3, side, side).
 
-    Level for level what torchvision's resize gives, cut and mirrored; but only what lies above the square's lower edge
-    and left of its right one is computed, and the colours of a pixel stay side by side in memory, as decoders leave
-    them: that takes half the time.
+    What torchvision's resize gives, cut and mirrored, to the level (of tiny pictures to one level); but only what lies
+    above the square's lower edge and left of its right one is computed, and the colours of a pixel stay side by side in
+    memory, as decoders leave them: that takes half the time.
 
     >>> tuple(cut_and_resized(np.zeros((3, 40, 60), np.uint8), 20, 30, 5, 2, 16).shape)
     (3, 16, 16)

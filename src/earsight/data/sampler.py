@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
+
+from earsight.config import need
 
 
 def epoch_order(clips: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
@@ -13,6 +18,57 @@ def epoch_order(clips: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
     True
     """
     return np.random.default_rng((seed, epoch, 0)).permutation(clips)
+
+
+def class_aware_order(
+    labels: Sequence[str], seed: int, epoch: int, *, batch_size: int, per_class: int
+) -> npt.NDArray[np.int64]:
+    """The order of an epoch whose batches hold at most `per_class` clips of one label, and no clip twice.
+
+    As many whole batches as `epoch_order` gives. Labels keep their shares as far as that goes: of those that are too
+    frequent some clips are left out, others in every epoch, and of rare ones some come again in a later batch.
+
+    >>> class_aware_order(["a"] * 6 + ["b"] * 2, 0, 0, batch_size=4, per_class=2).reshape(2, 4).max(1) >= 6
+    array([ True,  True])
+    """
+    names, which = np.unique(np.array(labels, dtype=np.str_), return_inverse=True)
+    clips = [np.flatnonzero(which == i) for i in range(len(names))]
+    most = [min(per_class, len(one)) for one in clips]
+    random = np.random.default_rng((seed, epoch, 1))
+    waiting = [random.permutation(one).tolist() for one in clips]
+    passes = [0] * len(names)
+    batches = []
+    for _ in range(steps_per_epoch(len(labels), batch_size)):
+        batch: list[int] = []
+        taken: list[list[int]] = [[] for _ in names]
+        # The label next in turn is the one with the smallest share of its clips used up; equal ones in random order.
+        heap = [(passes[i] + 1 - len(waiting[i]) / len(one), random.random(), i) for i, one in enumerate(clips)]
+        heapq.heapify(heap)
+        while len(batch) < batch_size:
+            _, tie, i = heapq.heappop(heap)
+            if not waiting[i]:
+                # Taken from the end: what this batch has already must not come again in it.
+                passes[i] += 1
+                again = random.permutation(clips[i]).tolist()
+                waiting[i] = [one for one in again if one in taken[i]] + [one for one in again if one not in taken[i]]
+            taken[i].append(waiting[i].pop())
+            batch.append(taken[i][-1])
+            if len(taken[i]) < most[i]:
+                heapq.heappush(heap, (passes[i] + 1 - len(waiting[i]) / len(clips[i]), tie, i))
+        batches.append(random.permutation(batch))
+    return np.concatenate(batches).astype(np.int64)
+
+
+def need_classes(labels: Sequence[str], name: str, batch_size: int, per_class: int) -> None:
+    """Refuse class-aware batches of clips without labels, and such as cannot be filled."""
+    bare = sum(not label for label in labels)
+    need(not bare, f"a label for every clip of {name} with --optim.per-class", f"none for {bare} of {len(labels)}",
+         "Train without it, or on a set with labels.")  # fmt: skip
+    names, counts = np.unique(np.array(labels, dtype=np.str_), return_counts=True)
+    most = int(np.minimum(counts, per_class).sum())
+    need(most >= batch_size, f"enough labels to fill a batch of {batch_size} with at most {per_class} clips of each",
+         f"{len(names)} of {name}, which give {most}",
+         "Raise --optim.per-class, or lower --optim.batch-size.")  # fmt: skip
 
 
 def steps_per_epoch(clips: int, batch_size: int) -> int:

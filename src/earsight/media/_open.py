@@ -51,6 +51,8 @@ class Source:
         )
         # One converter on one thread for all frames: by default PyAV starts threads for each, 80 times slower.
         self._converter = VideoReformatter()
+        self.orientation: int | None = None
+        """How the pictures of the file are stored, once one of them was asked (`frames.orientation_of`)."""
         start = self.container.start_time
         # A start before 0 is an encoder's lead-in that decoders drop; the file's clock still begins at 0.
         self.origin = max(0, start or 0) / 1_000_000

@@ -80,8 +80,16 @@ def fps_of(video: VideoStream) -> Fraction | None:
 
 
 def orientation_of(source: Source, frame: VideoFrame) -> int:
-    if source.is_image:
-        return source.exif_orientation()
+    """How the pictures of a file are stored, as EXIF counts it.
+
+    Only the first frame is asked, since PyAV keeps whom it asks in memory until Python looks for cycles.
+    """
+    if source.orientation is None:
+        source.orientation = source.exif_orientation() if source.is_image else _orientation(frame)
+    return source.orientation
+
+
+def _orientation(frame: VideoFrame) -> int:
     try:
         matrix: Any = frame.side_data.get("DISPLAYMATRIX")
     except ValueError:  # PyAV refuses the whole list when FFmpeg adds a kind it does not know yet

@@ -53,8 +53,8 @@ class Model(Method):
         )
 
     def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        maps = self.get_buffer("disc").expand(len(frames), -1, -1)
-        return Maps(native=maps, dense=maps, bounds=(0.0, 1.0), confidence=maps.new_ones(len(frames)))
+        maps = self.get_buffer("disc").expand(frames.shape[0], -1, -1)
+        return Maps(native=maps, dense=maps, bounds=(0.0, 1.0), confidence=maps.new_ones(frames.shape[0]))
 
 
 def paper() -> Preset:

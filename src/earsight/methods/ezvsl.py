@@ -68,7 +68,7 @@ class Model(Method):
         return both_ways(pool(all_pairs(image, audio), "max") / self.config.temperature)
 
     def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        return self.maps(*self.features(frames, waveforms, [len(frames)]))
+        return self.maps(*self.features(frames, waveforms, [frames.shape[0]]))
 
     def maps(self, image: Tensor, audio: Tensor) -> Maps:
         cosine = paired(image, audio)

@@ -173,7 +173,7 @@ class Model(Method):
         branch = "target" if self.config.targets and self.config.infer_with == "target" else "online"
         image, audio = self.front.image(frames), self.front.sound(waveforms)
         seen, heard = self.encode(image, audio, branch)
-        return self.maps(self.project(seen, heard, branch, [len(frames)]))
+        return self.maps(self.project(seen, heard, branch, [frames.shape[0]]))
 
     def maps(self, f: Features) -> Maps:
         """The mean cosine of each picture's places with its own sound."""

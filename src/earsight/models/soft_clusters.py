@@ -44,11 +44,16 @@ def starts(vectors: Tensor, clusters: int, how: Start) -> Tensor:
     at = [torch.zeros_like(from_mean[:, 0], dtype=torch.int64) if how == "raster" else from_mean.argmax(1)]
     nearest = torch.full_like(from_mean, torch.inf)
     for k in range(1, clusters):
-        last = points.take_along_dim(at[-1][:, None, None], 1)
+        last = _at(points, at[-1][:, None])
         nearest = torch.minimum(nearest, (points - last).square().sum(-1))
         farthest = nearest.argmax(1)
         at.append(torch.where(nearest[:, k * step] == 0, farthest, k * step) if how == "raster" else farthest)
-    return vectors.take_along_dim(torch.stack(at, 1)[:, :, None], 1)
+    return _at(vectors, torch.stack(at, 1))
+
+
+def _at(vectors: Tensor, places: Tensor) -> Tensor:
+    """The vectors (B, K, C) of (B, N, C) at places (B, K)."""
+    return vectors.gather(1, places[:, :, None].expand(-1, -1, vectors.shape[2]))
 
 
 def soft_kmeans(vectors: Tensor, clusters: int, rounds: int = 4, sharpness: float = 30.0,

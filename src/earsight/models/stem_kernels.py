@@ -81,13 +81,13 @@ def pool(
             at = ((picture * high + up).to(tl.int64) * wide + left)[:, None] * channels + channel[None, :]
             value = tl.load(x + at, here, 0.0).to(tl.float32)
             normal = tl.where(here, value * scale[None, :] + shift[None, :], float("-inf"))
-            better = normal > best
+            better = (normal > best) | (normal != normal)  # what is no number is not hidden
             best = tl.where(better, normal, best)
             raw = tl.where(better, value, raw)
             which = tl.where(better, 3 * i + j, which)
     there = (column < columns)[:, None]
     out = (line.to(tl.int64) * columns + column)[:, None] * channels + channel[None, :]
-    tl.store(y + out, tl.maximum(best, 0.0).to(y.dtype.element_ty), there)
+    tl.store(y + out, tl.where(best <= 0, 0.0, best).to(y.dtype.element_ty), there)
     tl.store(winner + out, tl.where(best > 0, which, 9).to(tl.uint8), there)
     tl.store(top + out, raw.to(top.dtype.element_ty), there)
 

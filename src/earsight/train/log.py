@@ -89,7 +89,8 @@ class Bar:
 
     def __init__(self, total: int, done: int, batch_size: int, main: bool) -> None:
         self._batch_size, self._done = batch_size, done
-        self._epoch = self._looked = (time.monotonic(), done)
+        self._began = time.monotonic()
+        self._epoch = self._looked = (self._began, done)
         self._waited = 0.0
         console = Console(stderr=True)
         self._say = main
@@ -117,11 +118,14 @@ class Bar:
         self._progress.update(self._task, advance=1, rate=f"{self._rate(self._epoch):.0f} clips/s")
 
     def looked(self, waited: float) -> dict[str, float]:
-        """How fast it went since the last look, of which the device waited so many seconds for data."""
+        """How fast it went since the last look, of which the device waited so many seconds for data; `elapsed` counts
+        from the beginning of this process, with all that lies between epochs."""
         rate, seconds = self._rate(self._looked), time.monotonic() - self._looked[0]
         self._looked = (time.monotonic(), self._done)
         self._waited += waited
-        return {"seconds": round(seconds, 4), "waited": round(waited, 4), "clips_per_second": round(rate, 1)}
+        elapsed = self._looked[0] - self._began
+        return {"elapsed": round(elapsed, 3), "seconds": round(seconds, 4), "waited": round(waited, 4),
+                "clips_per_second": round(rate, 1)}  # fmt: skip
 
     @property
     def speed(self) -> str:

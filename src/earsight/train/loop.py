@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from earsight.config import need
 from earsight.data.clips import open_set
 from earsight.data.items import Wanted
 from earsight.data.loading import Beside, Loader, epoch_visits
-from earsight.data.sampler import batch_at, steps_per_epoch
+from earsight.data.sampler import batch_at, need_classes, steps_per_epoch
 from earsight.device import pick_device
 from earsight.evaluate import Evaluation
 from earsight.methods.base import build
@@ -24,7 +25,7 @@ from earsight.train.job import Job
 from earsight.train.log import Bar, RunLog
 from earsight.train.look import Seen, look, usable
 from earsight.train.measure import TrainingContext, finish, need_answers, validate
-from earsight.train.optim import lr_at, make_optimizer
+from earsight.train.optim import load_optimizer, lr_at, make_optimizer
 from earsight.train.state import STATE, Position, StateWriter, load_state, random_state, restore_random
 from earsight.train.stepping import Stepper, need_graph, prepared
 from earsight.train.supervision import annotated
@@ -68,11 +69,17 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
     val = open_set(job.val, job.folder, role="val", limit=job.limit) if job.val else None
     if 2 <= len(clips) < min(job.optim.batch_size, job.limit + 1):  # a limit makes a smoke test of any settings
         job = replace(job, optim=replace(job.optim, batch_size=len(clips)))
-    per_epoch = steps_per_epoch(len(clips), job.optim.batch_size)
-    need(per_epoch > 0, f"at least one batch of {job.optim.batch_size} clips", f"{len(clips)} in {clips.name}",
+    lost = clips.lost()
+    count = len(clips) - len(lost)
+    per_epoch = steps_per_epoch(count, job.optim.batch_size)
+    need(per_epoch > 0, f"at least one batch of {job.optim.batch_size} clips", f"{count} in {clips.name}",
          "Lower --optim.batch-size, or use more clips.")  # fmt: skip
     need(job.optim.batch_size >= world, f"a batch of at least one clip for each of {world} processes",
          job.optim.batch_size)  # fmt: skip
+    labels = [row.label for row in clips.rows]
+    if job.optim.per_class:
+        there = [label for i, label in enumerate(labels) if i not in lost]
+        need_classes(there, clips.name, job.optim.batch_size, job.optim.per_class)
 
     # The method. Every process draws the same numbers, so all start from the same weights.
     torch.manual_seed(job.optim.seed)
@@ -90,6 +97,7 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
     position, saved = Position(), None
     if resume and (out / STATE).exists():
         position, saved = load_state(out / STATE)
+    position.failures.update((clips.rows[i].id, reason) for i, reason in lost.items())
     log = RunLog(out, position.log_bytes, first_step=position.total_steps, main=main)
     bar = Bar(sum(stage.epochs for stage in stages) * per_epoch, position.total_steps, job.optim.batch_size, main)
     if stages:
@@ -104,7 +112,7 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
     if position.total_steps:
         bar.line(f"resuming at epoch {position.epoch + 1}, step {position.step + 1}")
 
-    states = StateWriter(out / STATE, beside=where.type == "cuda" and world == 1)
+    states = StateWriter(out / STATE, beside=where if where.type == "cuda" and world == 1 else None)
 
     def save() -> None:
         log.sync()
@@ -124,7 +132,7 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
             if saved is not None:
                 model.load_state_dict(saved["model"])
                 model.load_training_state(saved["training"])
-                optimizer.load_state_dict(saved["optimizer"])
+                load_optimizer(optimizer, saved["optimizer"])
                 restore_random(saved["rng"])
                 saved = None
             else:
@@ -152,27 +160,36 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
                         rank=rank,
                         world=world,
                         beside=beside,
+                        labels=labels,
+                        per_class=job.optim.per_class,
+                        lost=lost,
                     )
                 )
                 bar.start_epoch(f"epoch {epoch + 1}/{stage.epochs}" + (f" {stage.name}" if len(stages) > 1 else ""))
-                for loaded in feed:
-                    batch = usable(loaded)
-                    rate = lr_at(epoch * per_epoch + position.step, stage.epochs * per_epoch, job.optim, lr)
-                    taken = take_step(batch, rate)
-                    position.step += 1
-                    position.total_steps += 1
-                    bar.step()
+                with closing(feed):
+                    for loaded in feed:
+                        batch = usable(loaded)
+                        rate = lr_at(epoch * per_epoch + position.step, stage.epochs * per_epoch, job.optim, lr)
+                        taken = take_step(batch, rate)
+                        position.step += 1
+                        position.total_steps += 1
+                        bar.step()
 
-                    # Looking at numbers makes the GPU wait, so it happens rarely; a state is saved only after a look.
-                    unread.append(Seen(position.total_steps, taken, batch.ids, loaded.failures))
-                    saving = position.total_steps % job.optim.save_every == 0
-                    if len(unread) >= LOG_EVERY or saving or position.step == per_epoch:
-                        row = look(unread, position, clips, job.optim.max_failed)
-                        unread.clear()
-                        log.write({"step": position.total_steps, "epoch": epoch, "lr": rate, **row,
-                                   **bar.looked(feed.waited())})  # fmt: skip
-                    if saving and position.step < per_epoch:
-                        save()
+                        # Looking makes the GPU wait, so it happens rarely; a state is saved only after a look.
+                        unread.append(Seen(position.total_steps, taken, batch.ids, loaded.failures))
+                        saving = position.total_steps % job.optim.save_every == 0
+                        if len(unread) >= LOG_EVERY or saving or position.step == per_epoch:
+                            row = look(unread, position, clips, job.optim.max_failed)
+                            unread.clear()
+                            log.write({"step": position.total_steps, "epoch": epoch, "lr": rate, **row,
+                                       **bar.looked(feed.waited())})  # fmt: skip
+                        if saving and position.step < per_epoch:
+                            save()
+
+                if take_step.slow and (job.optim.graph or job.optim.compile):
+                    bar.line(
+                        f"{take_step.slow} steps so far were slow ones, because clips were missing from their batches"
+                    )
 
                 # The epoch is done: measure, let the method work on the whole set, save.
                 position.epoch, position.step = epoch + 1, 0
@@ -182,13 +199,15 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
                     measured = validate(model, val, job, position, log, bar, out, where)
                 if not last:
                     model.between_epochs(TrainingContext(model, clips, job, position, where, optimizer))
-                save()
+                if last or position.epoch % job.optim.save_epochs == 0:
+                    save()
             if index + 1 < len(stages):
                 position.stage, position.epoch, position.best = index + 1, 0, Position.best
 
         states.close()
         finish(model, val, measured, clips, job, position, bar, out, where)
     finally:
+        states.wait()
         log.close()
         bar.close()
     return out / WEIGHTS

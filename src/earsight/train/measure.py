@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -53,7 +54,6 @@ def on_validation(model: Method, val: ClipSet, job: Job, where: torch.device) ->
             val,
             [protocols.get(job.protocol), protocols.at_level(protocols.get("universal"), 0.5)],
             device=where,
-            batch_size=job.optim.batch_size,
             workers=job.optim.workers,
         )
 
@@ -169,14 +169,16 @@ class TrainingContext:
         index: list[Tensor] = []
         failures: dict[str, str] = {}
         self._model.eval()
-        for loaded in eval_batches(
+        feed = eval_batches(
             self._clips, self._job.inputs, optim.batch_size, optim.workers, rank=rank, world=world, device=self._where
-        ):
-            failures.update((failure.id, failure.reason) for failure in loaded.failures)
-            if loaded.batch is not None:
-                with eagerly():
-                    parts.append(fn(loaded.batch))
-                index.append(loaded.batch.index)
+        )
+        with closing(feed):
+            for loaded in feed:
+                failures.update((failure.id, failure.reason) for failure in loaded.failures)
+                if loaded.batch is not None:
+                    with eagerly():
+                        parts.append(fn(loaded.batch))
+                    index.append(loaded.batch.index)
         self._model.train()
         for told in distributed.from_all(failures):
             self._position.failures.update(told)

@@ -36,6 +36,14 @@ def _rate(rate: float, parameters: list[nn.Parameter], graph: bool) -> float | t
     return torch.tensor(rate, device=parameters[0].device) if graph and parameters else rate
 
 
+def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Take back a saved state. Rates stay where they are, since a graph reads them there; every step sets them."""
+    rates = [group["lr"] for group in optimizer.param_groups]
+    optimizer.load_state_dict(state)
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
+
+
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """The step's learning rate for every group, in proportion to the group's own."""
     for group in optimizer.param_groups:

@@ -37,11 +37,11 @@ class Position:
 class StateWriter:
     """Writes states atomically: a kill at any moment leaves the old state or the new one.
 
-    With `beside`, a state is copied on the GPU and written by a thread while training goes on; writing takes as long as
+    On a GPU `beside`, a state is copied there and written by a thread while training goes on; writing takes as long as
     dozens of steps. What goes wrong there is raised at the next state, or when this is closed.
     """
 
-    def __init__(self, path: Path, beside: bool = False) -> None:
+    def __init__(self, path: Path, beside: torch.device | None = None) -> None:
         self._path, self._beside = path, beside
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
@@ -55,29 +55,34 @@ class StateWriter:
             "optimizer": optimizer.state_dict(),
             "rng": rng,
         }
-        if not self._beside:
+        if self._beside is None:
             self._save(values)
             return
         copied = tree_map_only(torch.Tensor, torch.clone, values)
         ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        ready.record()
+        ready.record(torch.cuda.current_stream(self._beside))
         self._thread = threading.Thread(target=self._work, args=(copied, ready))
         self._thread.start()
 
     def close(self) -> None:
-        """Wait for the state that is being written."""
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        """Wait for the state that is being written, and raise what went wrong with it."""
+        self.wait()
         if self._error is not None:
             error, self._error = self._error, None
             raise error
 
+    def wait(self) -> None:
+        """Wait for the state that is being written."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
     def _work(self, values: dict[str, Any], ready: torch.cuda.Event) -> None:
         try:
             # A stream of its own, so that copying to the CPU holds up no step.
-            with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
-                ready.wait()
+            stream = torch.cuda.Stream(self._beside)  # type: ignore[no-untyped-call]
+            with torch.cuda.stream(stream):
+                ready.wait(stream)
                 self._save(tree_map_only(torch.Tensor, torch.Tensor.cpu, values))
         except BaseException as error:  # it is raised where states are asked for
             self._error = error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import torch
@@ -31,6 +32,10 @@ class Taken(NamedTuple):
 
     names: tuple[str, ...]
     values: Tensor
+
+
+Parts = tuple[tuple[str, tuple[int, ...]], ...]
+"""Which tensors a batch has, and their shapes."""
 
 
 class _Recorded(NamedTuple):
@@ -61,15 +66,22 @@ class Stepper:
         self._step = wrap(model, supervision)
         self._graphed = settings.graph
         self._recorded: _Recorded | None = None
+        self._parts: Parts = ()
         self._warm = 0
+        self.slow = 0
+        """Steps on batches that clips were missing from, which were not compiled for and in no graph."""
 
     def __call__(self, batch: Batch, rate: float) -> Taken:
         """Learn from a batch at this learning rate."""
         set_rate(self._optimizer, rate)
         usual = len(batch) == self._usual
+        self.slow += not usual
         if not (self._graphed and usual):
             with contextlib.nullcontext() if usual else eagerly():
                 return self._take(batch)
+        parts = _parts_of(batch)
+        if parts != self._parts:  # a method may ask for more with each clip from some epoch on
+            self._parts, self._recorded, self._warm = parts, None, 0
         if self._warm < WARM:
             self._warm += 1
             return self._take(batch)
@@ -105,6 +117,11 @@ class Stepper:
 
 def _scalar(value: Tensor) -> Tensor:
     return value.detach().float().reshape(())
+
+
+def _parts_of(batch: Batch) -> Parts:
+    values = ((f.name, getattr(batch, f.name)) for f in fields(batch))
+    return tuple((name, tuple(value.shape)) for name, value in values if isinstance(value, Tensor))
 
 
 def _copy(new: Batch, static: Batch) -> None:

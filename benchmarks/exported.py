@@ -1,0 +1,73 @@
+"""An exported model against its weights: from nothing to the first answer, a whole command, and a batch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from benchmarks.measure import How, Result, compare
+from earsight.checkpoint import save_weights
+from earsight.config import Inputs
+from earsight.data.toys.video import write_film
+from earsight.export import export_onnx
+from earsight.export.check import pictures, sounds
+from earsight.localize import Localizer
+from earsight.methods import slavc
+from earsight.models.encoders import Encoders
+from earsight.onnxfile import OnnxModel
+
+ANSWER = (
+    "import sys, numpy; from earsight import Localizer; "
+    "Localizer.load(sys.argv[1], 'cpu').localize(numpy.zeros((240, 320, 3), numpy.uint8), numpy.ones(9), 22050)"
+)
+
+
+def run(how: How) -> Result:
+    """On a CPU, whatever the device: that is where models are shipped to."""
+    inputs, rounds = Inputs(), how.count(5, 1)
+    config = slavc.Config(encoders=Encoders(weights="random"))
+    with TemporaryDirectory() as folder:
+        weights, exported, film = (Path(folder) / name for name in ("a.safetensors", "a.onnx", "film.mp4"))
+        save_weights(weights, slavc.Model(config, inputs), "slavc", config, {"protocol": "exact"})
+        export_onnx(weights, exported)
+        write_film(film)
+        start = compare(lambda: python("-c", ANSWER, exported), lambda: python("-c", ANSWER, weights), rounds=rounds)
+
+        def command(model: Path) -> None:
+            flags = ("--end", 2, "--format", "json", "--out", folder, "--device", "cpu", "--force")
+            python("-m", "earsight", "localize", model, film, *flags)
+
+        whole = compare(lambda: command(exported), lambda: command(weights), rounds=how.count(3, 1))
+        by_onnx, by_torch = OnnxModel(exported, "cpu", threads=1), Localizer.load(weights, "cpu").model
+    seen, heard = np.repeat(pictures(inputs.image_size), 2, axis=0), sounds(inputs)
+    batch = compare(lambda: by_onnx.localize(seen, heard), lambda: by_torch.localize(seen, heard), rounds=rounds)
+    many = compare(
+        lambda: by_onnx.localize(seen[:1], heard, [0] * len(heard), range(len(heard))),
+        lambda: by_torch.localize(np.repeat(seen[:1], len(heard), axis=0), heard),
+        rounds=rounds,
+    )
+    return Result(
+        "exported",
+        "ResNet-18 pair, one answer of a new process",
+        "ONNX file, no torch",
+        "weights, torch",
+        1,
+        "answers",
+        *start,
+        {
+            "ratio of `localize` on 2 s of video": whole[1] / whole[0],
+            "ratio of a batch in a running process": batch[1] / batch[0],
+            "the same for one picture with six sounds": many[1] / many[0],
+        },
+    )
+
+
+def python(*words: object) -> None:
+    """Run Python in a new process."""
+    done = subprocess.run([sys.executable, *map(str, words)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)

@@ -1,0 +1,95 @@
+"""Class-aware batches: no label too often, every clip in its turn, and the same order for the same seed and epoch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import tiny
+from earsight.data.loading import epoch_visits
+from earsight.data.sampler import class_aware_order, need_classes, steps_per_epoch
+from earsight.errors import UsageError
+from earsight.train.loop import train
+from tiny import killing, processes
+
+COUNTS = {"car": 212, "person": 209, "dog": 144, "cow": 65, "sheep": 58, "keyboard": 11}
+LABELS = [name for name, count in COUNTS.items() for _ in range(count)]
+HOW = {"batch_size": 32, "per_class": 6}
+
+
+def batches(epoch: int, seed: int = 0) -> list[list[int]]:
+    order = class_aware_order(LABELS, seed, epoch, **HOW)
+    return [one.tolist() for one in order.reshape(-1, 32)]
+
+
+@pytest.mark.parametrize("epoch", range(5))
+def test_no_batch_has_a_label_too_often_or_a_clip_twice(epoch: int) -> None:
+    made = batches(epoch)
+    assert len(made) == steps_per_epoch(len(LABELS), 32)
+    for batch in made:
+        assert max(Counter(LABELS[i] for i in batch).values()) <= 6
+        assert len(set(batch)) == 32
+
+
+def test_all_clips_come_in_turn_and_rare_ones_again() -> None:
+    seen = Counter(i for epoch in range(60) for batch in batches(epoch) for i in batch)
+    assert set(seen) == set(range(len(LABELS)))
+    often = {name: np.mean([seen[i] for i, label in enumerate(LABELS) if label == name]) for name in COUNTS}
+    assert often["keyboard"] > often["cow"] > often["car"]
+
+
+def test_labels_keep_their_shares_where_nothing_is_too_frequent() -> None:
+    labels = ["a"] * 60 + ["b"] * 30 + ["c"] * 10
+    order = class_aware_order(labels, 0, 0, batch_size=20, per_class=15)
+    assert sorted(order.tolist()) == list(range(100))
+    for batch in order.reshape(-1, 20).tolist():
+        counts = Counter(labels[i] for i in batch)
+        assert (abs(counts["a"] - 12), abs(counts["b"] - 6), abs(counts["c"] - 2)) <= (1, 1, 1)
+
+
+def test_the_order_is_a_function_of_seed_and_epoch() -> None:
+    assert batches(3) == batches(3)
+    assert batches(3) != batches(4)
+    assert batches(3) != batches(3, seed=1)
+
+
+def test_a_resumed_epoch_and_several_processes_see_the_same_batches() -> None:
+    how = {"batch_size": 32, "labels": LABELS, "per_class": 6}
+    whole = epoch_visits(len(LABELS), 0, 2, **how)
+    assert epoch_visits(len(LABELS), 0, 2, first_step=5, **how) == whole[5:]
+    parts = [epoch_visits(len(LABELS), 0, 2, rank=rank, world=2, **how) for rank in (0, 1)]
+    assert [one + two for one, two in zip(*parts, strict=True)] == whole
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a", "", ""], "Expected a label for every clip of x with --optim.per-class, but got none for 2 of 3. Train"),
+        (["a", "a", "b"], "at most 1 clips of each, but got 2 of x, which give 2. Raise --optim.per-class, or lower"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(labels: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        need_classes(labels, "x", 3, 1)
+
+
+def test_a_set_without_labels_is_refused_before_the_folder_is_touched(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"Expected a label for every clip of tiny\.tones:train"):
+        train(tiny.job(per_class=2), tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_killed_run_with_class_aware_batches_ends_with_the_same_bits(tmp_path: Path) -> None:
+    job = tiny.job(on="toybox:train", val="", limit=32, per_class=4, save_every=3, save_epochs=2)
+    straight = train(job, tmp_path / "straight", device="cpu")
+    killed = tmp_path / "killed"
+    processes.finish([processes.start(killing.resume_until_write, job, killed, "state.pt", 3, "before")])
+    assert not (killed / "weights.safetensors").exists()
+    train(job, killed, device="cpu", resume=True)
+    one, two = (killing.contents(path.parent)[0] for path in (straight, killed / "weights.safetensors"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
