@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import sys
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 
 from earsight.device import pick_device
+from studies import crew, rows
 from studies.toybox import page, tables, trials
-from studies.toybox.work import work
+from studies.work import How, work
 
 
 def main() -> int:
@@ -24,16 +24,17 @@ def main() -> int:
     ask.add_argument("--object-weights", default="imagenet", help="ResNet-18 that sees objects: imagenet, or a file")
     ask.add_argument("--no-page", action="store_true", help="train and measure only")
     args = ask.parse_args()
-    device = pick_device(args.device)
-    todo = [trial for group in args.only for trial in trials.GROUPS[group](args.seeds)]
+    todo = [
+        trials.with_objects(trial, args.object_weights)
+        for group in args.only
+        for trial in trials.GROUPS[group](args.seeds)
+    ]
     threads = max(1, (os.cpu_count() or 1) // args.jobs)
+    how = How(pick_device(args.device), args.object_weights, threads, rows.commit())
     failed: list[str] = []
-    with ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool:
-        runs = {pool.submit(work, trial, args.out, device, args.object_weights, threads): trial.key for trial in todo}
-        for number, run in enumerate(as_completed(runs), 1):
-            error = run.exception()
-            failed += [f"{runs[run]}: {error}"] if error else []
-            sys.stderr.write(f"{number}/{len(todo)} {runs[run]}{' FAILED' if error else ''}\n")
+    for number, (trial, told, error) in enumerate(crew.do(todo, partial(work, out=args.out, how=how), args.jobs), 1):
+        failed += [f"{trial.key}: {error}"] if error else []
+        sys.stderr.write(f"{number}/{len(todo)} {trial.key}: {'FAILED' if error else told}\n")
     for line in failed:
         sys.stderr.write(f"failed: {line}\n")
     if failed or args.no_page:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from studies.toybox.tables import RESULTS
+from studies.words import Rows, cell, filled, names, one, table
 
 WORDS = Path(__file__).with_name("page.md")
 PAGE = Path(__file__).parents[2] / "docs" / "results-toybox.md"
 METHOD_PAGES = sorted((PAGE.parent / "methods").glob("*.md"))
 MARKS = ("<!-- measured by python -m studies.toybox -->", "<!-- end of what was measured -->")
-Rows = list[dict[str, Any]]
 
 
 def write() -> None:
@@ -44,27 +44,7 @@ def text() -> str:
     rows, about = results["rows"], results["about"]
     known = {name: make(rows, about) for name, make in TABLES.items()} | {k: str(v) for k, v in about.items()}
     known["middle"] = f"{about['center_prior']['loc_acc']:.2f}"
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: known[found[1]], WORDS.read_text(encoding="utf-8"))
-
-
-def one(rows: Rows, group: str, name: str, epoch: str = "last", protocol: str = "exact", form: str = "",
-        test: str = "extended") -> dict[str, Any] | None:  # fmt: skip
-    wanted = {"group": group, "name": name, "epoch": epoch, "protocol": protocol, "form": form, "test": test}
-    found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
-    return found[0] if found else None
-
-
-def cell(row: dict[str, Any] | None, metric: str, interval: bool = True) -> str:
-    """A number with its interval; a dash where there is none."""
-    if row is None:
-        return "-"
-    value, low, high = row["numbers"][metric]
-    return f"{value:.2f} [{low:.1f}, {high:.1f}]" if interval else f"{value:.2f}"
-
-
-def table(header: list[str], lines: list[list[str]]) -> str:
-    marks = [":---"] + ["---:"] * (len(header) - 1)
-    return "\n".join("| " + " | ".join(line) + " |" for line in [header, marks, *lines])
+    return filled(WORDS, known)
 
 
 def methods(rows: Rows, about: dict[str, Any]) -> str:
@@ -185,10 +165,6 @@ def seeds(rows: Rows, about: dict[str, Any]) -> str:
             each = [" / ".join(f"{value:.2f}" for value in row[f"{m}_by_seed"]) for m in ("max_f1", "loc_acc")]
             lines.append([f"`{name}`", *each, f"{row['floor']:.2f}"])
     return table(["method", "max-F1 by seed", "LocAcc by seed", "F1 floor"], lines)
-
-
-def names(rows: Rows, group: str) -> list[str]:
-    return list(dict.fromkeys(row["name"] for row in rows if row["group"] == group))
 
 
 TABLES = {

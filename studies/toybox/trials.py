@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import studies.trial
 from earsight.config import Supervision
 from earsight.methods.base import build
 from earsight.models.encoders import no_start_weights
@@ -23,30 +24,15 @@ WEIGHTS = {"slavc": 1.0, "attention10k": 0.1, "ezvsl": 10.0}
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One training run and what it is measured on.
-
-    Args:
-        group: the table it belongs to.
-        name: its line there.
-        seed: of weights, order and crops.
-        job: all that decides the training.
-        tests: sets to measure on.
-        prior: whether it is also measured with the object prior.
-        infers: settings of `infer` to measure the trained weights with; empty for what they were trained with.
-    """
-
-    group: str
-    name: str
-    seed: int
-    job: Job
+class Trial(studies.trial.Trial):
     tests: tuple[str, ...] = (EXTENDED,)
-    prior: bool = False
-    infers: tuple[str, ...] = ()
 
-    @property
-    def key(self) -> str:
-        return f"{self.group}/{self.name.replace(' ', '_')}/{self.seed}"
+
+def with_objects(trial: Trial, weights: str) -> Trial:
+    """The same with this network, for a method that is one which sees objects and nothing else."""
+    if not hasattr(trial.job.config, "weights"):
+        return trial
+    return replace(trial, job=replace(trial.job, config=replace(trial.job.config, weights=weights)))
 
 
 def recipe(method: str, seed: int) -> Job:

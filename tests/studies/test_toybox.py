@@ -12,11 +12,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from studies.toybox import page, tables, trials, work
+from studies.toybox import page, tables, trials
+from studies.words import one
 
 import tiny
 from earsight import registry
 from earsight.metrics.base import Records
+from studies import work
 
 
 def test_the_page_is_what_the_results_say() -> None:
@@ -37,7 +39,7 @@ def test_every_method_has_a_recipe_and_a_line_in_the_table() -> None:
     assert {path.stem for path in page.METHOD_PAGES} == set(registry.names("method"))
     rows = json.loads(tables.RESULTS.read_text(encoding="utf-8"))["rows"]
     for name in names:
-        assert page.one(rows, "methods", name) is not None, name
+        assert one(rows, "methods", name) is not None, name
 
 
 def test_all_methods_have_one_budget() -> None:
@@ -55,15 +57,15 @@ def test_no_two_trials_share_a_folder() -> None:
 def test_a_trial_is_trained_measured_and_then_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = replace(tiny.job(epochs=1, keep="both"), on="toybox:train", val="toybox:val", limit=16)
     small = trials.Trial("methods", "slavc", 0, job, infers=("avc",))
-    monkeypatch.setattr(work, "opened", lambda test: work.open_set(test, limit=16))
-    assert work.work(small, tmp_path, "cpu", "random", 1) == "methods/slavc/0"
+    how = work.How("cpu", "random", limit=16)
+    assert work.work(small, tmp_path, how).clips == 16
     folder = tmp_path / "methods/slavc/0"
     done = json.loads((folder / work.DONE).read_text(encoding="utf-8"))
     assert done["hardware"] == "CPU"
     assert {"last-extended-exact", "last-avc-extended-native", "best-extended-adaptive"} <= set(done["files"])
     assert all(len(Records.read(folder / f"{name}.parquet")) == 16 for name in done["files"])
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    work.work(small, tmp_path, "cpu", "random", 1)
+    work.work(small, tmp_path, how)
     assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     monkeypatch.setattr(tables, "open_set", lambda spec: work.open_set(spec, limit=16))
     tables.collect([small], tmp_path, tmp_path / "results.json")

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from earsight.recipes import published, toybox
+from earsight.recipes import coco_esc, published, toybox
 from earsight.recipes.base import Recipe
 
 __all__ = ["RECIPES", "Recipe"]
 
-RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (*published.RECIPES, *toybox.RECIPES)}
+RECIPES: dict[str, Recipe] = {
+    recipe.name: recipe for recipe in (*published.RECIPES, *coco_esc.RECIPES, *toybox.RECIPES)
+}

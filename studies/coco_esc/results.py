@@ -1,0 +1,188 @@
+"""From the records and logs of all trials to results.json: everything that the page tells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from earsight import bootstrap, protocols
+from earsight.data.coco.splits import name_of, pairs_of
+from earsight.metrics import classes, interactive, iou_sweep, loc_acc, max_f1, negative_kinds, pointing, sizes
+from earsight.metrics.base import Records, defined
+from earsight.protocols import Protocol
+from earsight.train.folder import load_job
+from earsight.train.log import LOG, read_log
+from studies import rows
+from studies.coco_esc import told
+from studies.trial import Trial
+from studies.work import DONE, SPECS, done_of, pace
+
+RESULTS = Path(__file__).with_name("results.json")
+DRAWS = 1000
+"""Of the intervals of differences."""
+CURVE = np.linspace(0, 1, 41)
+"""Shares of the clips that are accepted, at which F1 is told."""
+WATCHED = ("ap", "max_f1", "loc_acc", "auroc")
+"""Numbers of the validation list that training curves are made of."""
+PLAIN = "last-extended-exact"
+BASE = ("methods", "slavc", PLAIN)
+
+
+def finished(out: Path, trial: Trial) -> bool:
+    return (out / trial.key / DONE).exists()
+
+
+def collect(todo: Iterable[Trial], out: Path, path: Path) -> None:
+    """Write every measurement of the trials that are finished; nothing when none is."""
+    trials = [trial for trial in todo if finished(out, trial)]
+    if not trials:
+        return
+    lines, exact = rows.lines(trials, out), protocols.get("exact")
+    made = []
+    for line, found in lines.items():
+        row = rows.row(line, found, out)
+        if row["protocol"] == "exact":
+            row |= details(rows.read(found, line[2], out), exact, curves=row["form"] == "")
+        made.append(row)
+    runs = [of_run(trial, out) for trial in trials]
+    records = Records.read(out / trials[0].key / f"{PLAIN}.parquet")
+    about = {
+        "command": "python -m studies.coco_esc --pack PACK",
+        "hardware": " and ".join(sorted({run["hardware"] for run in runs})),
+        "commits": sorted({run["commit"] for run in runs}),
+        "epochs": sorted({run["epochs"] for run in runs if run["clips"]}),
+        "clips": dict(Counter(records.kind.tolist())),
+        "ceilings": {name: rows.percent(ceiling(part, exact)) for name, part in parts(records).items()},
+        "sizes": sizes.counts(records, exact),
+        "rate": round(sum(run["clips"] for run in runs) / max(1e-9, sum(run["seconds"] for run in runs))),
+    }  # fmt: skip
+    rows.write(path, about, made, gaps=gaps(lines, out), runs=runs, training=[curve(trial, out) for trial in trials])
+
+
+def parts(records: Records) -> dict[str, Records]:
+    """All clips, and those of each task that are among them."""
+    found = {"extended": records}
+    for split in ("single", "multi"):
+        ids = [name_of(pair, False) for pair in pairs_of(split)]
+        found[split] = records.where(np.isin(records.id, ids))
+    return found
+
+
+def ceiling(records: Records, protocol: Protocol) -> float:
+    seen = records.where(records.positives)
+    return loc_acc.ceiling(seen.area, protocol, seen.support)
+
+
+def details(runs: Sequence[Records], protocol: Protocol, *, curves: bool) -> dict[str, Any]:
+    """What is told beside the main numbers, in percent, as means over seeds."""
+    each = []
+    for records in runs:
+        numbers: dict[str, float] = {}
+        for name, part in parts(records).items():
+            numbers[f"{name} loc_acc"] = loc_acc.compute(part, protocol)["loc_acc"]
+            numbers[f"{name} pointing"] = pointing.compute(part, protocol)["pointing"]
+        # Photos with several sounds are those of the split multi, once with each of their sounds.
+        numbers |= interactive.compute(parts(records)["multi"], protocol)
+        for module in (negative_kinds, sizes, classes):
+            numbers |= module.compute(records, protocol)
+        each.append(numbers)
+    told = {"more": _means(each), "iiou_by_seed": [defined(rows.percent(one["iiou"])) for one in each]}
+    if curves:
+        told["f1_curve"] = np.mean([f1_at(one, protocol) for one in runs], axis=0).round(2).tolist()
+        told["ap_curve"] = (
+            (100 * np.mean([iou_sweep.curve(one, protocol)[1] for one in runs], axis=0)).round(2).tolist()
+        )
+    return told
+
+
+def _means(each: Sequence[Mapping[str, float]]) -> dict[str, float | None]:
+    return {name: defined(rows.percent(float(np.mean([one[name] for one in each])))) for name in each[0]}
+
+
+def f1_at(records: Records, protocol: Protocol) -> list[float]:
+    """F1 in percent when the most confident clips are accepted: a share of CURVE of them all."""
+    f1, thresholds = max_f1.curve(records, protocol)
+    share = np.searchsorted(np.sort(-records.confidence), -thresholds, side="right") / len(records)
+    return [float(value) for value in 100 * np.interp(CURVE, np.append(0.0, share), np.append(0.0, f1))]
+
+
+def of_run(trial: Trial, out: Path) -> dict[str, Any]:
+    """How one run was made: the commands, and by what."""
+    folder = out / trial.key
+    done, job, speed = done_of(folder), load_job(folder / "run"), pace(folder)
+    return {
+        "group": trial.group,
+        "name": trial.name,
+        "seed": trial.seed,
+        "commit": done["commit"],
+        "hardware": done["hardware"],
+        "train": told.train_command(job, f"RUNS/{trial.key}"),
+        "epochs": job.optim.epochs,
+        "batch": job.optim.batch_size,
+        "clips": speed.clips,
+        "seconds": round(speed.seconds, 1),
+        "waited": round(speed.waited, 1),
+    }  # fmt: skip
+
+
+def curve(trial: Trial, out: Path) -> dict[str, Any]:
+    """Loss of each epoch, and what the validation list said after some, counted from 1 over all stages."""
+    losses: dict[int, list[float]] = {}
+    seen: dict[str, list[float]] = {name: [] for name in ("epoch", *WATCHED)}
+    before, latest = 0, 0
+    for row in read_log(out / trial.key / "run" / LOG):
+        if row["epoch"] + 1 < latest - before:  # a new stage counts from 0 again
+            before = latest
+        latest = max(latest, before + row["epoch"] + 1)
+        if "val" in row:
+            seen["epoch"].append(latest)
+            for name in WATCHED:
+                seen[name].append(rows.percent(row["val"].get(name, 0.0)))
+        elif "loss" in row:
+            losses.setdefault(latest, []).append(row["loss"])
+    mean = {epoch: round(float(np.mean(values)), 4) for epoch, values in losses.items()}
+    return {"group": trial.group, "name": trial.name, "seed": trial.seed, "loss": list(mean.values()), "val": seen}
+
+
+def gaps(lines: Mapping[rows.Line, list[Trial]], out: Path) -> list[dict[str, Any]]:
+    """What SLAVC has more than each of the others, and than itself with other sounds, on the same draws of clips.
+
+    Runs of one seed are compared; the interval reaches from the lowest of any seed to the highest of any.
+    """
+    if BASE not in lines:
+        return []
+    wanted = [line for line in lines if line[2] == PLAIN and line != BASE]
+    wanted += [line for line in lines if line[:2] == BASE[:2] and line[2] in _CONTROLS]
+    return [gap(lines, BASE, line, out) for line in wanted]
+
+
+_CONTROLS = tuple(f"last-{sound}-extended-exact" for sound in ("shuffled", "silent"))
+
+
+def gap(lines: Mapping[rows.Line, list[Trial]], a: rows.Line, b: rows.Line, out: Path) -> dict[str, Any]:
+    protocol = protocols.get(SPECS["exact"])
+    ours = {trial.seed: trial for trial in lines[a]}
+    theirs = {trial.seed: trial for trial in lines[b]}
+    # What has nothing to learn has one seed, with which all are compared.
+    pairs = [(ours[seed], theirs.get(seed, theirs[min(theirs)])) for seed in ours if len(theirs) == 1 or seed in theirs]
+    found: dict[str, list[bootstrap.Difference]] = {name: [] for name in rows.NAMES}
+    for one, other in pairs:
+        (first,), (second,) = rows.read([one], a[2], out), rows.read([other], b[2], out)
+        for name, value in bootstrap.paired(first, second, protocol, rows.NAMES, DRAWS).items():
+            found[name].append(value)
+    numbers = {
+        name: [rows.percent(value) for value in (float(np.mean([d.value for d in each])), min(d.low for d in each),
+                                                 max(d.high for d in each))]
+        for name, each in found.items()
+    }  # fmt: skip
+    return {
+        "group": b[0],
+        "name": b[1],
+        "form": "-".join(b[2].split("-")[1:-2]),
+        "pairs": len(pairs),
+        "numbers": numbers,
+    }

@@ -1,0 +1,93 @@
+"""From the records of trials to the numbers of a page, with intervals over runs and clips."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from earsight import bootstrap, protocols
+from earsight.files import write_text
+from earsight.metrics import loc_acc, max_f1, pointing
+from earsight.metrics.base import Records, defined
+from earsight.train.log import LOG, read_log
+from studies.trial import Trial
+from studies.work import DONE, SPECS, done_of
+
+NAMES = ("ap", "max_f1", "loc_acc", "auroc")
+Line = tuple[str, str, str]
+"""Group, name, and file of records."""
+
+
+def lines(todo: Iterable[Trial], out: Path) -> dict[Line, list[Trial]]:
+    """The trials that were measured, by what was measured; each seed of a line is one of its trials."""
+    found: dict[Line, list[Trial]] = {}
+    for trial in todo:
+        if (out / trial.key / DONE).exists():
+            for file in done_of(out / trial.key)["files"]:
+                found.setdefault((trial.group, trial.name, file), []).append(trial)
+    return found
+
+
+def read(trials: Iterable[Trial], file: str, out: Path) -> list[Records]:
+    return [Records.read(out / trial.key / f"{file}.parquet") for trial in trials]
+
+
+def row(line: Line, trials: list[Trial], out: Path) -> dict[str, Any]:
+    """One measurement in percent: mean over seeds, 95% interval, and each seed's own number."""
+    group, name, file = line
+    *form, key = file.split("-")
+    protocol = protocols.get(SPECS[key])
+    runs = read(trials, file, out)
+    found = bootstrap.over_seeds(runs, protocol, NAMES)
+    each = [{**loc_acc.compute(one, protocol), **max_f1.compute(one, protocol)} for one in runs]
+    return {
+        "group": group,
+        "name": name,
+        "epoch": form[0],
+        "form": "-".join(form[1:-1]),
+        "test": form[-1],
+        "protocol": key,
+        "seeds": [trial.seed for trial in trials],
+        "epochs": [epoch_of(out / trial.key / "run", form[0]) for trial in trials],
+        "numbers": {metric: [percent(value) for value in found[metric]] for metric in NAMES},
+        "loc_acc_by_seed": [percent(one["loc_acc"]) for one in each],
+        "max_f1_by_seed": [percent(one["max_f1"]) for one in each],
+        "pointing_by_seed": [defined(percent(pointing.compute(one, protocol)["pointing"])) for one in runs],
+        "floor": percent(sum(max_f1.floor(one, protocol) for one in runs) / len(runs)),
+    }
+
+
+def write(path: Path, about: dict[str, Any], rows: list[dict[str, Any]], **more: Any) -> None:
+    """All of it as JSON, a row a line."""
+    parts = [f'"about": {json.dumps(about)}', *(f'"{key}": {json.dumps(value)}' for key, value in more.items())]
+    text = ",\n".join(json.dumps(one) for one in rows)
+    write_text(path, "{" + ",\n".join([*parts, f'"rows": [\n{text}\n]']) + "}\n")
+
+
+def epoch_of(run: Path, which: str) -> int:
+    """The epoch of the last stage whose weights these are, counted from 1; 0 when nothing was trained."""
+    aps: list[tuple[int, float]] = []
+    for one in read_log(run / LOG):
+        if "val" in one:
+            if aps and one["epoch"] + 1 <= aps[-1][0]:  # a new stage, with a best epoch of its own
+                aps.clear()
+            aps.append((one["epoch"] + 1, one["val"].get("ap", 0.0)))
+    if not aps:
+        return 0
+    return aps[-1][0] if which == "last" else max(aps, key=lambda one: one[1])[0]
+
+
+def percent(value: float) -> float:
+    return round(100 * value, 2)
+
+
+def commit() -> str:
+    """The commit of this code, as far as git knows it."""
+    try:
+        told = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    except OSError:
+        return "unknown"
+    return told.stdout.strip() or "unknown"
