@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from earsight import ranks
-from earsight.errors import DataError, UsageError
+from earsight.errors import UsageError
+from earsight.levels import levels as levels
+from earsight.levels import need_finite as need_finite
+from earsight.levels import needed as needed
+from earsight.levels import order_statistic as order_statistic
 from earsight.protocols import Protocol
-from earsight.types import F32, Maps
-
-Counts = npt.NDArray[np.int64]
+from earsight.types import Maps
 
 
 @dataclass(frozen=True)
@@ -67,16 +66,6 @@ def predict(maps: Maps, protocol: Protocol, size: tuple[int, int] | None = None)
     return Prediction(score, mask.view_as(score), confidence)
 
 
-def need_finite(span: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> None:
-    """Refuse maps with NaN or infinity, given the lowest and the highest value of each, (B,) and (B,)."""
-    bad = np.flatnonzero(~(np.isfinite(span[0]) & np.isfinite(span[1])))
-    if len(bad):
-        raise DataError(
-            f"Expected finite maps, but got NaN or infinity in {len(bad)} of {len(span[0])} maps (first at {bad[0]}). "
-            "Check the weights: training may have diverged."
-        )
-
-
 def resized(raw: Tensor, size: tuple[int, int], protocol: Protocol) -> Tensor:
     """Maps (B, h, w) at `size` by the protocol's interpolation."""
     if tuple(raw.shape[1:]) == tuple(size):
@@ -88,65 +77,6 @@ def resized(raw: Tensor, size: tuple[int, int], protocol: Protocol) -> Tensor:
 def scaled(x: Tensor, bounds: tuple[float, float] | None) -> Tensor:
     """Values as shares of their bounds."""
     return x if bounds is None else (x - bounds[0]) / (bounds[1] - bounds[0])
-
-
-def levels(ranked: ranks.Ranked, protocol: Protocol, support: Counts | None = None) -> F32:
-    """For each map, the lowest score that the protocol keeps, (B,): its mask is score >= level, strict or not.
-
-    `ranked` must hold what `needed` says. `support` counts the pixels of each ground truth, which `adaptive` needs.
-    """
-    n = ranked.flat.shape[1]
-    index = order_statistic(protocol, n)
-    if index is not None:
-        at = ranked.statistic(index)
-    elif protocol.threshold == "adaptive":
-        if support is None:
-            raise UsageError(
-                "Expected a ground truth for the policy adaptive, but there is none here. Use another protocol."
-            )
-        at = ranked.statistics(n - np.where(support > 0, support, n // 2))
-    else:
-        if math.isnan(protocol.level):
-            raise UsageError(
-                f"Expected a level for the protocol {protocol.name}, but got none. Estimate it on validation negatives."
-            )
-        at = np.full(len(ranked.flat), protocol.level, np.float32)
-    if protocol.scaling == "minmax":
-        return _stretched(ranked, at, protocol)
-    return np.nextafter(at, np.float32(np.inf)) if protocol.strict else at
-
-
-def order_statistic(protocol: Protocol, pixels: int) -> int | None:
-    """The place of the threshold among the pixels in ascending order, where the policy says one."""
-    return int(pixels * protocol.level) if protocol.threshold == "top_half" else None
-
-
-def needed(protocols: Sequence[Protocol], pixels: int) -> tuple[list[int], int]:
-    """The order statistics, and the number of highest scores, that the protocols will ask a `Ranked` for."""
-    halves = [at for at in (order_statistic(protocol, pixels) for protocol in protocols) if at is not None]
-    quarter = max(pixels // 4, 1) if any(p.confidence == "top_quarter_mean" for p in protocols) else 0
-    return list(dict.fromkeys(halves)), quarter
-
-
-def _stretched(ranked: ranks.Ranked, at: F32, protocol: Protocol) -> F32:
-    """The lowest score of each map that reaches the threshold `at` when the map is stretched to [0, 1], (B,).
-
-    An order statistic parts a stretched map where it parts the map, unless a neighbour became equal to it: only then,
-    and where the threshold is no order statistic, the map itself is looked at.
-    """
-    level = np.nextafter(at, np.float32(np.inf)) if protocol.strict else at.copy()
-    apart = np.zeros(len(at), np.bool_)
-    index = order_statistic(protocol, ranked.flat.shape[1])
-    if index is not None:
-        low, high = ranked.span
-        before, behind = ranked.beside(index)
-        under, over = (at, behind) if protocol.strict else (before, at)
-        width = np.maximum(high - low, np.finfo(np.float32).tiny)
-        apart = (under - low) / width < (over - low) / width
-    given = protocol.threshold in ("absolute", "universal")  # the level is a stretched value already
-    for i in np.flatnonzero(~apart):
-        level[i] = ranks.lowest_kept(ranked.row(i), at[i], protocol.strict, stretched=given)
-    return level
 
 
 def _mask(flat: Tensor, protocol: Protocol) -> Tensor:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
+import signal
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from earsight.cli import main
+from earsight.commands.localize import Pace
+from earsight.localize import Localizer
+from earsight.media.read import probe
 from earsight.models.image import ResNetImage
 
 Captured = pytest.CaptureFixture[str]
@@ -86,7 +94,7 @@ def test_json_tells_failures_too(weights: Path, tmp_path: Path, capsys: Captured
         ("--image p.png", "Expected --image and --audio together, but got one of them. Give both."),
         ("a.mp4 --image p.png --audio a.wav", "Expected videos or folders, or --image and --audio, but got both"),
         ("--image p.png --audio a.wav --end 3", "Expected --end and --window with videos only"),
-        ("a.mp4 --format avi", "Expected formats out of mp4, png, json, but got 'avi'"),
+        ("a.mp4 --format avi", "Expected formats out of mp4, png, json, npz, but got 'avi'"),
         ("a.mp4 --every 0", "Expected every of at least 0.01 seconds, but got 0"),
         ("a.mp4 --start 3 --end 2", "Expected an end after the start"),
         ("a.mp4 --object-prior 2", "Expected an object prior with alpha between 0 and 1, but got 2"),
@@ -117,3 +125,42 @@ def test_an_object_prior_changes_the_maps_and_takes_the_verdict(
     assert json.loads(written.read_text(encoding="utf-8"))["weights"] == f"{weights} + OGL 0.9"
     assert main([*args, *prior, "--force", "--object-fusion", "ezvsl"]) == 0
     assert len({item["confidence"] for item in json.loads(written.read_text(encoding="utf-8"))["items"]}) > 1
+
+
+def test_ctrl_c_keeps_what_was_finished(
+    weights: Path, media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    whole = Localizer.maps
+    calls: list[int] = []
+
+    def interrupted(self: Localizer, *args: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            signal.raise_signal(signal.SIGINT)
+            while signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # noted, by the main thread
+                time.sleep(0.01)
+        return whole(self, *args)
+
+    monkeypatch.setattr(Localizer, "maps", interrupted)
+    other = tmp_path / "other.mp4"
+    other.write_bytes((media / "clip.mp4").read_bytes())
+    args = ["localize", str(weights), str(media / "clip.mp4"), str(other), "-o", str(tmp_path / "out")]
+    assert main([*args, "--batch-size", "1", "--smooth", "0", "--format", "mp4,json"]) == 130
+    got = capsys.readouterr()
+    assert "partial, 2 times answered" in got.out
+    assert "stopped by the user: what was finished is kept and marked as partial" in got.err
+    assert f"not begun: {other}" in got.err
+    values = json.loads((tmp_path / "out" / "clip.earsight.json").read_text(encoding="utf-8"))
+    assert values["partial"] is True
+    assert len(values["items"]) == 2
+    assert probe(tmp_path / "out" / "clip.earsight.mp4").has_video
+
+
+def test_progress_tells_rate_and_time_left(
+    weights: Path, media: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr("earsight.commands.screen.EVERY", 0.0)
+    ticks = itertools.count(step=3)
+    monkeypatch.setattr("earsight.commands.localize.Pace", lambda: Pace(lambda: float(next(ticks))))
+    assert main(["localize", str(weights), str(media / "clip.mp4"), "-o", str(tmp_path), "--format", "mp4"]) == 0
+    assert re.search(r"clip\.mp4, 0\.\d times as fast as it plays, \d+:\d\d left: \d+%", capsys.readouterr().err)

@@ -39,7 +39,7 @@ def test_good_files_of_a_folder_are_done_and_broken_ones_named(localizer: Locali
     assert sorted(file.name for file in summary.written) == [f"{n}.earsight.json" for n in ("a", "deep", "z")]
     assert all(file.exists() for file in summary.written)
     plain = json.loads(json.dumps(summary.to_json()))
-    assert {key: len(value) for key, value in plain.items()} == {"done": 3, "failures": 2, "skipped": 1}
+    assert {key: len(value) for key, value in plain.items()} == {"done": 3, "failures": 2, "skipped": 1, "left": 0}
 
 
 def test_a_picture_and_a_sound_of_the_same_name_are_a_pair(localizer: Localizer, tmp_path: Path) -> None:
@@ -123,3 +123,14 @@ def test_progress_names_the_input(localizer: Localizer, tmp_path: Path) -> None:
     assert {Path(name).name for name, _, _ in told} == {"a.mp4", "b.png"}
     assert told[0][0] == str(path)
     assert told[-1][1:] == (1.0, 1.0)
+
+
+def test_a_stop_finishes_the_input_at_hand_and_leaves_the_rest(localizer: Localizer, tmp_path: Path) -> None:
+    inputs = [clip(tmp_path / name) for name in ("a.mp4", "b.mp4", "c.mp4")]
+    asked = iter([False, False, False])  # before a.mp4, and before two of its frames
+    summary = run(localizer, inputs, tmp_path / "out", batch_size=1, stop=lambda: next(asked, True))
+    assert [(Path(one.source).name, one.partial) for one in summary.done] == [("a.mp4", True)]
+    assert summary.left == tuple(inputs[1:])
+    assert summary.stopped
+    assert summary.to_json()["left"] == [str(path) for path in inputs[1:]]
+    assert not run(localizer, inputs, tmp_path / "whole").stopped

@@ -13,7 +13,7 @@ from earsight.localize.sheet import Thinned, clock, write_sheet
 from earsight.localize.timeline import Moment, Timeline
 from earsight.media.read import read_image
 
-MOMENT = Moment(0.0, 0.5, "visible source", False, ())
+MOMENT = Moment(0.0, "visible source", 0.5, 0.5, (4, 4), ())
 
 
 @pytest.mark.parametrize("count", [1, 2, 11, 12, 13, 100, 5000])
@@ -38,9 +38,9 @@ def test_times_are_written_as_a_player_does() -> None:
 
 @pytest.mark.parametrize(("count", "height", "width"), [(1, 90, 160), (5, 90, 160), (12, 160, 90), (12, 60, 60)])
 def test_sheets_of_every_shape_are_written(tmp_path: Path, count: int, height: int, width: int) -> None:
-    kinds = [("visible source", False), ("no visible source", False), ("no visible source", True)]
-    items = tuple(Moment(i * 0.5, 0.1 * i, *kinds[i % 3], ()) for i in range(count))
-    timeline = Timeline("a.mp4", "a.mp4", "w", "exact", 0.4, 0.5, 1.0, width, height, items)
+    kinds = ["visible source", "no visible source", "silent"]
+    items = tuple(Moment(i * 0.5, kinds[i % 3], 0.1 * i, 0.1 * i, (0, 0), ()) for i in range(count))
+    timeline = Timeline("a.mp4", "a.mp4", "w", "exact", 0.4, 0.5, 1.0, 0.5, width, height, items)
     picture = np.full((3, height, width), 90, np.uint8)
     write_sheet(tmp_path / "a.png", [(item, picture) for item in items], timeline)
     sheet = read_image(tmp_path / "a.png")
@@ -49,13 +49,13 @@ def test_sheets_of_every_shape_are_written(tmp_path: Path, count: int, height: i
 
 
 def test_any_name_of_a_file_can_be_written_on_a_sheet(tmp_path: Path) -> None:
-    timeline = Timeline("a$^$b_\\frac \u4e2d\udcff.mp4", "", "w", "exact", None, 0.5, 1.0, 9, 9, (MOMENT,))
+    timeline = Timeline("a$^$b_\\frac \u4e2d\udcff.mp4", "", "w", "exact", None, 0.5, 1.0, 0.0, 9, 9, (MOMENT,))
     write_sheet(tmp_path / "a.png", [(MOMENT, np.zeros((3, 9, 9), np.uint8))], timeline)
     assert read_image(tmp_path / "a.png").size
 
 
 def test_a_sheet_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    timeline = Timeline("a.mp4", "", "w", "exact", None, 0.5, 1.0, 9, 9, (MOMENT,))
+    timeline = Timeline("a.mp4", "", "w", "exact", None, 0.5, 1.0, 0.0, 9, 9, (MOMENT,))
     (tmp_path / "a.png").mkdir()
     with pytest.raises(MediaError, match=r"cannot be written \(.*\)\. Check that its folder"):
         write_sheet(tmp_path / "a.png", [(MOMENT, np.zeros((3, 9, 9), np.uint8))], timeline)

@@ -23,7 +23,10 @@ from earsight.errors import EarsightError
 State = Literal["ok", "optional", "broken"]
 MARKS = {"ok": "✓", "optional": "-", "broken": "✗"}
 NEEDED = ("torch", "torchvision", "numpy", "av", "pyarrow", "tyro", "rich", "matplotlib", "safetensors")
-OPTIONAL = {"tensorboard": "training curves in TensorBoard (pip install tensorboard)"}
+OPTIONAL = {
+    "tensorboard": "training curves in TensorBoard (pip install tensorboard)",
+    "onnxruntime": "exported models (pip install 'earsight[onnx]')",
+}
 _ROOM = 2e9  # bytes of free disk below which runs and packs soon fail
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from earsight.commands.screen import columns, note, progress, say, say_json
 from earsight.config import need
-from earsight.localize import Localizer, Summary, Timeline, localize_pair, localize_paths
+from earsight.localize import Drawing, Localizer, Summary, Timeline, localize_pair, localize_paths, patient
 from earsight.localize.timeline import VISIBLE
-from earsight.object_prior import ObjectPrior
+
+if TYPE_CHECKING:
+    from earsight.object_prior import ObjectPrior
 
 
 def run(
@@ -22,18 +25,24 @@ def run(
     out: Path,
     every: float = 0.2,
     window: float | None = None,
+    smooth: float = 0.5,
     start: float | None = None,
     end: float | None = None,
     format: str = "mp4,png,json",
+    overlay: float = 0.65,
+    boxes: int = 5,
     object_prior: float | None = None,
     object_fusion: str = "slavc",
     object_weights: str = "imagenet",
-    batch_size: int = 16,
+    batch_size: int = 8,
     device: str = "auto",
     force: bool = False,
     json: bool = False,
 ) -> int:
-    """Localize every input; exit code 1 when one of them could not be, each of which is named on stderr."""
+    """Localize every input; exit code 1 when one of them could not be, each of which is named on stderr.
+
+    Ctrl-C ends in order: what was finished by then is kept, marked as partial, and the exit code is 130.
+    """
     need((image is None) == (audio is None), "--image and --audio together", "one of them", "Give both.")
     need(
         (image is None) != (len(inputs) == 0),
@@ -42,7 +51,7 @@ def run(
         "For example: earsight localize WEIGHTS clip.mp4",
     )
     formats = tuple(one.strip() for one in format.split(",") if one.strip())
-    prior = ObjectPrior.asked(object_prior, object_fusion, object_weights)
+    prior = asked_prior(object_prior, object_fusion, object_weights)
     localizer = Localizer.load(weights, device, prior)
     if localizer.threshold is None and prior is not None and prior.alpha < 1:
         note("no threshold was calibrated with the object prior, so there is a confidence but no verdict")
@@ -50,21 +59,27 @@ def run(
         note("these weights carry no calibrated threshold, so there is a confidence but no verdict")
     if image is not None and audio is not None:
         need(end is None and window is None, "--end and --window with videos only", "them with --image")
-        single = localize_pair(localizer, image, audio, out, time=start, formats=formats, force=force)
+        drawing = Drawing(overlay, boxes)
+        single = localize_pair(localizer, image, audio, out, time=start, formats=formats, drawing=drawing, force=force)
         summary = Summary((single,))
     else:
-        with progress("localizing") as report:
+        pace = Pace()
+        with progress("localizing") as report, patient() as asked:
             summary = localize_paths(
                 localizer,
                 inputs,
                 out,
                 every=every,
                 window=window,
+                smooth=smooth,
                 start=start or 0.0,
                 end=end,
                 formats=formats,
+                overlay=overlay,
+                boxes=boxes,
                 batch_size=batch_size,
-                progress=lambda name, done, total: report(done, total, Path(name).name),
+                progress=lambda name, done, total: report(done, total, pace(Path(name).name, done, total)),
+                stop=asked,
                 force=force,
             )
     if json:
@@ -77,14 +92,53 @@ def run(
         note(f"failed: {failed.path}: {failed.reason}")
     if summary.failures:
         note(f"{len(summary.failures)} of {len(summary.failures) + len(summary.done)} inputs failed")
+    if summary.stopped:
+        note("stopped by the user: what was finished is kept and marked as partial")
+        for path in summary.left:
+            note(f"not begun: {path}")
+        return 130
     return int(bool(summary.failures))
+
+
+def asked_prior(alpha: float | None, fusion: str, weights: str) -> ObjectPrior | None:
+    """The object prior that flags ask for; where they ask for none, torch is not imported for it."""
+    if (alpha, fusion, weights) == (None, "slavc", "imagenet"):
+        return None
+    from earsight.object_prior import ObjectPrior
+
+    return ObjectPrior.asked(alpha, fusion, weights)
+
+
+class Pace:
+    """Words for how fast an input goes and how long it will still take.
+
+    >>> clock = iter([0.0, 10.0])
+    >>> pace = Pace(lambda: next(clock))
+    >>> pace("a.mp4", 0.0, 60.0), pace("a.mp4", 20.0, 60.0)
+    ('a.mp4', 'a.mp4, 2.0 times as fast as it plays, 0:20 left')
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._name, self._began = clock, "", 0.0
+
+    def __call__(self, name: str, done: float, total: float) -> str:
+        now = self._clock()
+        if name != self._name:
+            self._name, self._began = name, now
+        spent = now - self._began
+        if spent < 2 or done <= 0:  # too early to tell
+            return name
+        minutes, seconds = divmod(round(max(0.0, total - done) * spent / done), 60)
+        return f"{name}, {done / spent:.1f} times as fast as it plays, {minutes}:{seconds:02d} left"
 
 
 def found(timeline: Timeline) -> str:
     """What was found, in words."""
     visible, silent, count = counts(timeline).values()
+    if timeline.partial:
+        return f"partial, {count} times answered"
     if count == 1:
-        return f"{timeline.items[0].label}, confidence {timeline.items[0].confidence:.3f}"
+        return f"{timeline.items[0].verdict}, confidence {timeline.items[0].confidence:.3f}"
     words = "not calibrated" if timeline.threshold is None else f"visible source at {visible} of {count} times"
     return words + (f", silent at {silent}" if silent else "")
 

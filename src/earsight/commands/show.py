@@ -46,6 +46,8 @@ def look(path: Path) -> Found:
         raise UsageError(f"Expected a file or folder, but there is nothing at {path}. Check the name.")
     if path.suffix == ".safetensors":
         return of_weights(path), weights_text
+    if path.suffix == ".onnx":
+        return of_exported(path), weights_text
     if path.suffix in (".pth", ".pt"):
         raise UsageError(
             f"Expected earsight weights, a run, a report or a media file, but got {path}. "
@@ -65,6 +67,12 @@ def of_weights(path: Path) -> dict[str, Any]:
     return {"kind": "weights", "path": str(file), "bytes": file.stat().st_size, **read_header(file)}
 
 
+def of_exported(path: Path) -> dict[str, Any]:
+    from earsight.onnxfile import OnnxModel
+
+    return {"kind": "exported", "path": str(path), "bytes": path.stat().st_size, **OnnxModel(path, "cpu").meta}
+
+
 def weights_text(values: dict[str, Any]) -> str:
     head = {"method": values["method"], "protocol": values.get("protocol", "-"), "size": _bytes(values["bytes"])}
     calibration = values.get("calibration")
@@ -75,7 +83,8 @@ def weights_text(values: dict[str, Any]) -> str:
         )
     else:
         head["calibration"] = "none: verdicts need weights trained with a validation set that has negatives"
-    parts = [f"{values['path']}: earsight weights", pairs(head)]
+    kind = "an exported earsight model" if values["kind"] == "exported" else "earsight weights"
+    parts = [f"{values['path']}: {kind}", pairs(head)]
     titles = {"config": "settings", "inputs": "inputs", "imported": "imported from", "training": "training",
               "metrics": "metrics", "versions": "versions"}  # fmt: skip
     for key, title in titles.items():

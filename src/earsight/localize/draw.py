@@ -1,49 +1,54 @@
-"""One frame with its answer drawn in: the heat where the map peaks, boxes, and a caption with the verdict."""
+"""One picture with its answer drawn in: the heat where the map peaks, boxes, and a caption with the verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
-from earsight.heatmap import Color, draw_text, overlay, stretch, text_size
-from earsight.localize.timeline import NOT_VISIBLE, VISIBLE, Moment
-from earsight.regions import PixelBox
+from earsight.heatmap import Color, draw_text, overlay
+from earsight.localize.paint import caption_size
+from earsight.localize.seen import Seen
+from earsight.localize.settings import Drawing
+from earsight.localize.timeline import NOT_VISIBLE, SILENT, VISIBLE, Moment
+from earsight.protocols import Protocol
+from earsight.regions import boxes_of
 from earsight.types import F32, U8
 
 GREEN, RED, GREY, WHITE = (88, 214, 141), (255, 107, 92), (190, 190, 190), (255, 255, 255)
+_FAINT = 0.3  # of the heat is left where nothing visible sounds
 
 
 def tint(moment: Moment) -> Color:
     """The colour of a verdict; the caption says it in words too."""
-    if moment.silent:
-        return GREY
-    return {VISIBLE: GREEN, NOT_VISIBLE: RED}.get(moment.verdict, WHITE)
+    return {VISIBLE: GREEN, NOT_VISIBLE: RED, SILENT: GREY}.get(moment.verdict, WHITE)
 
 
-def strength(moment: Moment) -> float:
+def words(moment: Moment) -> str:
+    """What a caption says."""
+    return moment.verdict if moment.silent else f"{moment.verdict}  {moment.confidence:.2f}"
+
+
+def opacity(seen: Seen, drawing: Drawing) -> float:
     """How opaque the heat is: faint where nothing visible sounds, none in silence."""
-    if moment.silent:
-        return 0.0
-    return 0.2 if moment.verdict == NOT_VISIBLE else 0.65
+    return drawing.overlay * seen.sounding * (_FAINT + (1 - _FAINT) * seen.visible)
 
 
-def heated(
-    frame: U8, score: F32, low: float, high: float, opacity: float, boxes: Iterable[PixelBox], color: Color = GREEN
-) -> U8:
-    """A frame (3, H, W) with the part of the score (H, W) between `low` (clear) and `high` (hottest), and boxes."""
-    return overlay(frame, stretch(score, low, high), boxes=boxes, alpha=opacity, box_color=color)
+def drawn(picture: U8, seen: Seen, protocol: Protocol, drawing: Drawing) -> U8:
+    """A picture (3, H, W) with heat, and with boxes when there is a visible source."""
+    _, height, width = picture.shape
+    heat = seen.heat(height, width, protocol)
+    score: F32 = heat.astype(np.float32) / np.float32(255)
+    boxes = boxes_of(heat > 127, most=drawing.boxes) if seen.moment.boxes else ()
+    return overlay(picture, score, boxes=boxes, alpha=opacity(seen, drawing), box_color=tint(seen.moment))
 
 
 def captioned(frame: U8, moment: Moment) -> U8:
     """The frame with a bar along its lower edge: verdict and confidence; the size stays."""
     _, height, width = frame.shape
-    text = f"{moment.label}  {moment.confidence:.2f}"
-    narrow = text_size(text)[0] + 3
-    scale = max(1, min(round(min(height, width) / 270), width // narrow))
-    bar = text_size(text, scale)[1] + 2 * scale
-    if bar > height // 3:  # a thumbnail has no room for a caption
+    text = words(moment)
+    room = caption_size(text, height, width)
+    if room is None:
         return frame
+    scale, bar = room
     out = frame.copy()
     out[:, height - bar :] = out[:, height - bar :] // 4
     out[:, height - bar :, : 3 * scale] = np.array(tint(moment), np.uint8)[:, None, None]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from earsight.errors import MediaError, UsageError
 from earsight.files import write_atomically
 
-FORMATS = ("mp4", "png", "json")
-"""An overlay video, a contact sheet (of a single picture: its overlay), and the timeline."""
+FORMATS = ("mp4", "png", "json", "npz")
+"""An overlay video, a contact sheet (of a single picture: its overlay), the timeline, and the maps."""
+USUAL = ("mp4", "png", "json")
+"""What is written unless something else is asked for."""
 MARK = ".earsight"
 """Before the ending of every output, so that outputs are never taken for inputs."""
 
@@ -54,13 +57,22 @@ def make_way(files: Iterable[Path], force: bool) -> None:
             ) from error
 
 
+@contextmanager
+def telling(path: Path) -> Iterator[None]:
+    """Failures to write are told as a MediaError of `path`."""
+    from av.error import FFmpegError
+
+    try:
+        yield
+    except (OSError, FFmpegError) as error:
+        reason = f"cannot be written ({getattr(error, 'strerror', None) or error})."
+        raise MediaError(path, reason, "Check that its folder may be written to and has room.") from error
+
+
 def write_file(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a file that appears whole or not at all; failures are told as those of `path`."""
-    try:
+    with telling(path):
         write_atomically(path, write)
-    except OSError as error:
-        reason = f"cannot be written ({error.strerror or error})."
-        raise MediaError(path, reason, "Check that its folder may be written to and has room.") from error
 
 
 def write_json(path: Path, values: dict[str, Any]) -> None:

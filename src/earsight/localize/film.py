@@ -2,113 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from fractions import Fraction
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn import functional as F
 
-from earsight.data.loading import resized
-from earsight.localize.draw import captioned, heated, strength, tint
-from earsight.localize.timeline import Moment
-from earsight.media.read import MediaInfo, iter_frames
-from earsight.media.write import VideoWriter
+from earsight.heatmap import line_width
+from earsight.localize.draw import opacity, tint, words
+from earsight.localize.paint import Paint
+from earsight.localize.planes import FilmWriter, iter_planes
+from earsight.localize.seen import Seen
+from earsight.localize.settings import Settings
+from earsight.media.read import MediaInfo
 from earsight.protocols import Protocol
 from earsight.regions import PixelBox, boxes_of
-from earsight.types import F32, U8, Mask
+from earsight.types import U8
 
 _SOONEST = 1e-4  # seconds between two frames; broken files have closer ones, which no video can hold
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What a picture of a moment needs: the method's small map (h, w), and the range of it that is shown."""
-
-    moment: Moment
-    score: Tensor
-    low: float
-    high: float
-    opacity: float
-
-    @classmethod
-    def of(cls, moment: Moment, score: Tensor, low: float, high: float) -> Seen:
-        return cls(moment, score, low, high, strength(moment))
-
-    def towards(self, other: Seen, share: float) -> Seen:
-        """The picture on the way to another moment; words and verdict are those of the nearer one."""
-
-        def mix(a: float, b: float) -> float:
-            return a + (b - a) * share
-
-        return Seen(
-            self.moment if share < 0.5 else other.moment,
-            self.score.lerp(other.score, share),
-            mix(self.low, other.low),
-            mix(self.high, other.high),
-            mix(self.opacity, other.opacity),
-        )
-
-    def draw(self, frame: U8, protocol: Protocol) -> U8:
-        """The frame (3, H, W) with heat, and with boxes when there is a visible source."""
-        score = self._upsampled(frame.shape[1], frame.shape[2], protocol)
-        boxes = _boxes(score > (self.low + self.high) / 2) if self.moment.boxes else ()
-        return heated(frame, score, self.low, self.high, self.opacity, boxes, tint(self.moment))
-
-    def _upsampled(self, height: int, width: int, protocol: Protocol) -> F32:
-        down, across = (_stretching(n, to, protocol) for n, to in zip(self.score.shape, (height, width), strict=True))
-        score: F32 = (down @ self.score @ across.T).numpy()
-        return score
-
-
-@lru_cache(maxsize=8)
-def _stretching(count: int, to: int, protocol: Protocol) -> Tensor:
-    """The matrix (to, count) that upsamples a column as the protocol does.
-
-    Upsampling is linear and treats rows and columns alike, so two small products do what interpolating every pixel of
-    every frame does, many times faster.
-    """
-    lines, corners = torch.eye(count)[None, None], protocol.align_corners
-    return F.interpolate(lines, size=(to, count), mode=protocol.upsample, align_corners=corners)[0, 0]
+_CHANGES = 10  # times a second that the map moves, which looks smooth; frames in between share their paint
 
 
 def write_film(
     to: Path,
     path: Path,
     info: MediaInfo,
-    seen: Sequence[Seen],
+    seen: Iterator[Seen],
     protocol: Protocol,
+    settings: Settings,
     *,
-    every: float,
-    start: float,
-    end: float | None,
+    stop: Callable[[], bool],
     tell: Callable[[float], None],
-) -> None:
-    """Write the frames of `path` between `start` and `end` with what was seen every `every` seconds from `start` on."""
+) -> bool:
+    """Write the frames of `path` with what was seen every `settings.every` seconds; whether any could be written.
+
+    The original is read a second time here, some moments behind the model. To hold its frames until the model has seen
+    them would take room that grows with the step and the size, and reading is a small part of the work.
+    """
+    first = next(seen, None)
+    if first is None:
+        return False
     fps = min(info.fps or Fraction(25), Fraction(1000))
-    with VideoWriter(to, info.width, info.height, fps, path, start, end) as film:
+    brush = _Brush(first, seen, protocol, settings, info.height, info.width)
+    start, end = settings.start, settings.end
+    with FilmWriter(to, info.width, info.height, fps, path, start, end) as film:
         last = -1.0
-        for time, frame in iter_frames(path, None, start, end):
+        for time, planes in iter_planes(path, info.height, info.width, start, end):
             time = max(time, start)  # the first frame may have begun before
             if time < last + _SOONEST:
                 continue
+            paint = brush.at((time - start) / settings.every)
+            if stop() and last >= 0:  # what was seen may end here; but a film has at least one frame
+                film.cut()
+                break
             last = time
-            if frame.shape[1:] != (info.height, info.width):  # a stream may change its size on the way
-                frame = resized(frame, info.height, info.width).numpy()
-            at = min(max(0.0, (time - start) / every), len(seen) - 1.0)
-            first = int(at)
-            shown = seen[first].towards(seen[min(first + 1, len(seen) - 1)], at - first)
-            film.write(captioned(shown.draw(frame, protocol), shown.moment), time)
+            film.show(planes, paint, time)
             tell(time)
+    return True
 
 
-def _boxes(mask: Mask) -> tuple[PixelBox, ...]:
-    """Boxes for drawing: on large frames found on a grid of every few pixels, which is all that the eye can tell."""
-    step = max(1, min(mask.shape) // 240)
-    height, width = mask.shape
-    found = boxes_of(np.ascontiguousarray(mask[::step, ::step]))
-    return tuple((x0 * step, y0 * step, min(x1 * step, width), min(y1 * step, height)) for x0, y0, x1, y1 in found)
+class _Brush:
+    """The paint for each time, out of moments that come one after another."""
+
+    def __init__(
+        self, first: Seen, rest: Iterator[Seen], protocol: Protocol, settings: Settings, height: int, width: int
+    ) -> None:
+        self._now = self._next = first
+        self._place, self._rest = 0, rest
+        self._protocol, self._drawing = protocol, settings.drawing
+        self._height, self._width = height, width
+        self._thick = line_width(np.broadcast_to(np.uint8(0), (3, height, width)))
+        self._parts = max(1, round(settings.every * _CHANGES))
+        self._painted: tuple[int, int] | None = None
+        self._paint = Paint(0, 0)
+        self._advance()
+
+    def at(self, place: float) -> Paint:
+        """The paint `place` moments after the first; places must go up."""
+        while place >= self._place + 1 and self._next is not self._now:
+            self._place += 1
+            self._advance()
+        part = int(min(max(0.0, place - self._place), 1.0) * self._parts + 1e-6) if self._next is not self._now else 0
+        if self._painted != (self._place, part):
+            self._painted = self._place, part
+            self._paint = self._draw(self._now.towards(self._next, part / self._parts))
+        return self._paint
+
+    def _advance(self) -> None:
+        self._now = self._next
+        self._next = next(self._rest, self._now)
+
+    def _draw(self, seen: Seen) -> Paint:
+        height, width = self._height + self._height % 2, self._width + self._width % 2
+        heat = seen.heat(height // 2, width // 2, self._protocol)
+        paint = Paint(height, width)
+        color = tint(seen.moment)
+        paint.heat(heat, opacity(seen, self._drawing))
+        if seen.moment.boxes:
+            for box in _boxes(heat, self._drawing.boxes):
+                paint.frame(box, color, self._thick)
+        paint.caption(words(seen.moment), color, self._height, self._width)
+        return paint
+
+
+def _boxes(heat: U8, most: int) -> tuple[PixelBox, ...]:
+    """Boxes for drawing around the hot parts of half-sized heat, found on a grid that is as fine as the eye."""
+    step = max(1, min(heat.shape) // 180)
+    found = boxes_of(np.ascontiguousarray(heat[::step, ::step] > 127), most=most)
+    return tuple((2 * step * x0, 2 * step * y0, 2 * step * x1, 2 * step * y1) for x0, y0, x1, y1 in found)

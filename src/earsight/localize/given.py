@@ -12,6 +12,7 @@ import numpy as np
 
 from earsight.config import Inputs, need
 from earsight.data.clips import fit_waveform
+from earsight.localize.timeline import SILENCE_DB
 from earsight.media import sound
 from earsight.media.accept import AnyPath, Limits
 from earsight.media.read import probe, read_audio, read_image
@@ -19,8 +20,6 @@ from earsight.types import F32, U8
 
 CHUNK = 60.0
 """Seconds of a file's sound that are in memory at a time."""
-QUIET = 1e-3
-"""Sound whose peak stays below this share of full scale counts as silence."""
 _LOUDEST = 2.0  # a float waveform may overshoot full scale a little; beyond this it was never scaled
 _STEP = 0.1  # seconds between the stretches that are compared for loudness
 
@@ -124,7 +123,8 @@ def loud_time(energies: F32, seconds: float) -> float:
 
 
 def silent(waveform: F32) -> bool:
-    return len(waveform) == 0 or float(np.abs(waveform).max()) < QUIET
+    """Whether a sound (S,) stays below the level of silence throughout."""
+    return len(waveform) == 0 or float(np.abs(waveform).max()) < 10 ** (SILENCE_DB / 20)
 
 
 def loud_file_time(path: AnyPath, inputs: Inputs) -> float:

@@ -5,36 +5,51 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from earsight import protocols
-from earsight.checkpoint import Weights, load_weights
-from earsight.config import need
-from earsight.data.loading import eval_picture
-from earsight.device import pick_device
+from earsight.config import Inputs, need
+from earsight.judging import Found, judged
 from earsight.localize.given import picture_of, sound_of
-from earsight.masking import predict
-from earsight.object_prior import ObjectPrior
+from earsight.onnxfile import OnnxModel, is_onnx
 from earsight.regions import boxes_of
-from earsight.types import F32, Localization, Maps, Mask
+from earsight.types import F32, U8, Localization, Mask
+
+if TYPE_CHECKING:  # torch is imported when there are weights for it, and not for an exported model
+    import torch
+
+    from earsight.checkpoint import Weights
+    from earsight.object_prior import ObjectPrior
+
+
+class Model(Protocol):
+    """What runs: a method of torch's (torch_model.py) or an exported one (onnxfile.py)."""
+
+    inputs: Inputs
+    name: str
+    meta: dict[str, Any]
+
+    def see(self, picture: U8) -> U8:
+        """What the model sees of a picture (3, H, W): uint8 (3, S, S)."""
+
+    def localize(self, frames: U8, waveforms: F32) -> Found:
+        """Answers for pictures uint8 (B, 3, S, S), each with its sound, float32 (B, N)."""
 
 
 class Localizer:
     """Finds where in a picture a sound comes from, under the protocol and the threshold that the weights carry.
 
     Args:
-        weights: a loaded method, in eval mode.
+        weights: a loaded method, in eval mode, or an exported model.
         device: where the method lies.
         name: what to call the weights in results.
     """
 
-    def __init__(self, weights: Weights, device: str | torch.device = "cpu", name: str = "") -> None:
-        self.model, self.inputs, self.meta = weights.model, weights.inputs, weights.meta
-        self.device, self.name = torch.device(device), name or weights.name
+    def __init__(self, weights: Weights | OnnxModel, device: str | torch.device = "cpu", name: str = "") -> None:
+        self.model = _running(weights, device)
+        self.inputs, self.meta, self.name = self.model.inputs, self.model.meta, name or self.model.name
         self.protocol = protocols.get(self.meta.get("protocol", "exact"))
         calibration = self.meta.get("calibration")
         self.threshold: float | None = float(calibration["threshold"]) if calibration else None
@@ -42,11 +57,18 @@ class Localizer:
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto", prior: ObjectPrior | None = None) -> Localizer:
-        """Load a weights file or a run's folder; "auto" takes the GPU when there is one.
+        """Load a weights file, a run's folder or an exported .onnx; "auto" takes the GPU when there is one.
 
-        With `prior`, objects are added to the maps. The threshold of the weights is then left out, because it is of the
-        method's own scores.
+        An exported model imports no torch. With `prior`, objects are added to the maps. The threshold of the weights is
+        then left out, because it is of the method's own scores.
         """
+        if is_onnx(path):
+            do = "Give the weights that it was exported from."
+            need(prior is None, "weights of torch's with an object prior", path, do)
+            return cls(OnnxModel(Path(path), device), name=str(path))
+        from earsight.checkpoint import load_weights
+        from earsight.device import pick_device
+
         where = pick_device(device)
         loaded = load_weights(path, where)
         if prior is None:
@@ -87,31 +109,34 @@ class Localizer:
             batch = range(first, min(first + batch_size, len(images)))
             pictures = [picture_of(images[i]) for i in batch]
             sounds = [sound_of(waveforms[i], rate, self.inputs, times[i] if times else None) for i in batch]
-            maps = self.maps([eval_picture(picture, self.inputs) for picture in pictures], sounds)
-            answers += [self.answer(one, p.shape[1], p.shape[2]) for one, p in zip(maps, pictures, strict=True)]
+            found = self.maps([self.model.see(picture) for picture in pictures], sounds)
+            answers += [self.answer(found.one(i), *p.shape[1:]) for i, p in enumerate(pictures)]
         return answers
 
-    @torch.inference_mode()
-    def maps(self, frames: Sequence[Tensor], waveforms: Sequence[F32]) -> list[Maps]:
-        """Maps (1, h, w) on the CPU, one for each pair of a picture uint8 (3, S, S) and a waveform (N,)."""
-        heard = torch.from_numpy(np.stack(waveforms))
-        found = self.model.localize(torch.stack(list(frames)).to(self.device), heard.to(self.device))
-        out = found.each(lambda x: x.float().cpu())
-        return [out.each(lambda x, i=i: x[i : i + 1]) for i in range(len(out.dense))]  # type: ignore[misc]
+    def maps(self, frames: Sequence[U8], waveforms: Sequence[F32]) -> Found:
+        """Answers for pairs of a picture as the model sees it, uint8 (3, S, S), and a waveform (N,)."""
+        return self.model.localize(np.stack(frames), np.stack(waveforms))
 
-    @torch.inference_mode()
-    def answer(self, maps: Maps, height: int, width: int) -> Localization:
-        """One map (1, h, w) as an answer for a picture of that size.
+    def answer(self, found: Found, height: int, width: int) -> Localization:
+        """What was found for one pair as an answer for a picture of that size.
 
         The confidence, and so the verdict, comes from the protocol's own resolution: it is the number that evaluation
-        gives for the same clip, whatever the size of the picture.
+        gives for the same clip, whatever the size of the picture. So does the level that boxes are drawn at.
         """
-        prediction = predict(maps, self.protocol, (height, width))
-        score: F32 = prediction.score[0].numpy()
-        confidence = float(prediction.confidence[0])
+        here = judged(found, self.protocol, (height, width))
+        score, confidence = here.score[0], float(here.confidence[0])
         visible = None if self.threshold is None else confidence >= self.threshold
-        boxes = () if visible is False else boxes_of(region(score), score)
-        return Localization(score, prediction.mask[0].numpy(), boxes, confidence, visible)
+        low, high = spread(judged(found, self.protocol).score[0])
+        boxes = () if visible is False else boxes_of(region(score, low, high), score)
+        return Localization(score, here.mask[0], boxes, confidence, visible)
+
+
+def _running(weights: Weights | OnnxModel, device: str | torch.device) -> Model:
+    if isinstance(weights, OnnxModel):
+        return weights
+    from earsight.localize.torch_model import TorchModel
+
+    return TorchModel(weights, device)
 
 
 def spread(score: F32) -> tuple[float, float]:
@@ -119,15 +144,15 @@ def spread(score: F32) -> tuple[float, float]:
     return float(np.median(score)), float(score.max())
 
 
-def region(score: F32) -> Mask:
+def region(score: F32, low: float, high: float) -> Mask:
     """The part of a map (H, W) that boxes go around: pixels above the middle between its median and its maximum.
 
     A protocol's mask answers to its ground truth: that of `top_half` always covers half of the picture, wherever the
     source is and however large. This rule follows the map's own peak instead. A flat map has no region.
 
-    >>> region(np.array([[0, 0, 0, 0.4], [0, 0, 0.6, 1]], np.float32)).astype(int).tolist()
+    >>> score = np.array([[0, 0, 0, 0.4], [0, 0, 0.6, 1]], np.float32)
+    >>> region(score, *spread(score)).astype(int).tolist()
     [[0, 0, 0, 0], [0, 0, 1, 1]]
     """
-    low, high = spread(score)
     above: Mask = score > (low + high) / 2
     return above

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from earsight.heatmap import overlay, stretch
-from earsight.localize.draw import captioned, strength, tint
+from earsight.localize.draw import captioned, drawn
 from earsight.localize.files import check_formats, make_way, outputs, write_json
-from earsight.localize.given import loud_file_time, picture_of, silent, sound_of
-from earsight.localize.localizer import Localizer, spread
-from earsight.localize.timeline import Moment, Timeline
+from earsight.localize.given import loud_file_time, picture_of, sound_of
+from earsight.localize.glances import answers
+from earsight.localize.localizer import Localizer
+from earsight.localize.mapsfile import MapsFile
+from earsight.localize.seen import Seen
+from earsight.localize.settings import Drawing
+from earsight.localize.steady import steadied
+from earsight.localize.timeline import Timeline
 from earsight.media.write import write_png
 
 
@@ -21,6 +25,7 @@ def localize_pair(
     *,
     time: float | None = None,
     formats: tuple[str, ...] = ("png", "json"),
+    drawing: Drawing | None = None,
     force: bool = False,
     name: str | None = None,
 ) -> Timeline:
@@ -28,7 +33,8 @@ def localize_pair(
 
     Args:
         time: where in the sound the picture belongs, in seconds; by default in a loud stretch near the middle.
-        formats: which of "png" (overlay) and "json" to write; "mp4" is for videos and makes nothing here.
+        formats: which of "png" (overlay), "json" and "npz" (map) to write; "mp4" is for videos and makes nothing here.
+        drawing: how the overlay is drawn.
         force: replace files that are there.
         name: what the outputs are called; by default like the picture.
     """
@@ -38,8 +44,9 @@ def localize_pair(
     when = loud_file_time(audio, localizer.inputs) if time is None else time
     heard = sound_of(Path(audio), None, localizer.inputs, when)
     make_way(files.values(), force)
-    answer = localizer.localize(picture, heard, localizer.inputs.rate)
-    moment = Moment.of(when, answer, silent(heard))
+    glance = answers(localizer, [(when, localizer.model.see(picture), heard)])
+    (settled,) = steadied(glance, 0.0, localizer.threshold)
+    seen = Seen.of(settled, localizer.protocol, picture.shape[1], picture.shape[2])
     timeline = Timeline(
         source=str(image),
         sound=str(audio),
@@ -48,15 +55,19 @@ def localize_pair(
         threshold=localizer.threshold,
         every=None,
         window=localizer.inputs.seconds,
+        smooth=0.0,
         width=picture.shape[2],
         height=picture.shape[1],
-        items=(moment,),
+        items=(seen.moment,),
         files=tuple(files.values()),
     )
     if "json" in files:
         write_json(files["json"], timeline.to_json())
+    if "npz" in files:
+        with MapsFile(files["npz"]) as maps:
+            maps.add(seen.score)
+            maps.write(timeline)
     if "png" in files:
-        heat = stretch(answer.map, *spread(answer.map))
-        shown = overlay(picture, heat, boxes=moment.boxes, alpha=strength(moment), box_color=tint(moment))
-        write_png(files["png"], captioned(shown, moment))
+        shown = drawn(picture, seen, localizer.protocol, drawing or Drawing())
+        write_png(files["png"], captioned(shown, seen.moment))
     return timeline

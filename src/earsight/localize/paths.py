@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 from earsight.config import need
 from earsight.errors import EarsightError, MediaError
-from earsight.localize.files import FORMATS, MARK, check_formats, make_way, outputs
+from earsight.localize.files import MARK, USUAL, make_way, outputs
 from earsight.localize.localizer import Localizer
 from earsight.localize.pair import localize_pair
+from earsight.localize.settings import BOXES, OVERLAY, SMOOTH, Drawing, Settings
 from earsight.localize.timeline import Timeline
-from earsight.localize.video import check_steps, localize_video
+from earsight.localize.video import Stop, localize_one, never
 from earsight.media.read import MediaInfo, probe
 
 Progress = Callable[[str, float, float], None]
@@ -48,11 +49,18 @@ class Summary:
         done: the answers, in order; each names its source and the files written.
         failures: inputs that could not be localized.
         skipped: files inside folders that are no media.
+        left: inputs that were not begun because the work was stopped.
     """
 
     done: tuple[Timeline, ...]
     failures: tuple[Failed, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    left: tuple[Path, ...] = ()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether something is missing because the work was stopped."""
+        return bool(self.left) or any(one.partial for one in self.done)
 
     @property
     def written(self) -> tuple[Path, ...]:
@@ -61,9 +69,13 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return {
-            "done": [{"source": one.source, "files": [str(file) for file in one.files]} for one in self.done],
+            "done": [
+                {"source": one.source, "files": [str(file) for file in one.files], "partial": one.partial}
+                for one in self.done
+            ],
             "failures": [{"path": str(one.path), "reason": one.reason} for one in self.failures],
             "skipped": [{"path": str(one.path), "reason": one.reason} for one in self.skipped],
+            "left": [str(path) for path in self.left],
         }
 
 
@@ -82,25 +94,35 @@ def localize_paths(
     *,
     every: float = 0.2,
     window: float | None = None,
+    smooth: float = SMOOTH,
     start: float = 0.0,
     end: float | None = None,
-    formats: tuple[str, ...] = FORMATS,
-    batch_size: int = 16,
+    formats: tuple[str, ...] = USUAL,
+    overlay: float = OVERLAY,
+    boxes: int = BOXES,
+    batch_size: int = 8,
     progress: Progress | None = None,
+    stop: Stop = never,
     force: bool = False,
 ) -> Summary:
     """Localize videos, and pictures with a sound of the same name beside them, out of files and whole folders.
 
     Folders are searched with everything below them, hidden files and earlier outputs aside. Settings are those of
-    `localize_video`. Outputs of two inputs of the same name are told apart by a number.
+    `localize_video`. Outputs of two inputs of the same name are told apart by a number. Once `stop` says True, the
+    input at hand is finished as far as it came, and the rest is left.
     """
     need(len(inputs) > 0, "at least one file or folder", "none")
-    formats = check_formats(formats)
-    check_steps(localizer, every, window, start, end, batch_size)
+    drawing = Drawing(overlay, boxes)
+    settings = Settings(every, window, smooth, start, end, formats, drawing, batch_size)
+    settings.heard(localizer.inputs.seconds)
     jobs, failures, skipped = _plan([Path(path) for path in inputs])
-    make_way([file for job in jobs for file in outputs(Path(out), job.name, formats).values()], force)
+    make_way([file for job in jobs for file in outputs(Path(out), job.name, settings.formats).values()], force)
     done: list[Timeline] = []
+    left: list[Path] = []
     for job in jobs:
+        if stop():
+            left.append(job.path)
+            continue
 
         def tell(now: float, whole: float, name: str = str(job.path)) -> None:
             if progress is not None:
@@ -108,30 +130,14 @@ def localize_paths(
 
         try:
             if job.sound is not None:
-                done.append(
-                    localize_pair(localizer, job.path, job.sound, out, formats=formats, name=job.name, force=True)
-                )
+                pair = localizer, job.path, job.sound, out
+                done.append(localize_pair(*pair, formats=settings.formats, drawing=drawing, force=True, name=job.name))
                 tell(1.0, 1.0)
             else:
-                done.append(
-                    localize_video(
-                        localizer,
-                        job.path,
-                        out,
-                        every=every,
-                        window=window,
-                        start=start,
-                        end=end,
-                        formats=formats,
-                        batch_size=batch_size,
-                        progress=tell,
-                        name=job.name,
-                        force=True,
-                    )
-                )
+                done.append(localize_one(localizer, job.path, Path(out), settings, tell, stop, True, job.name))
         except EarsightError as error:
             failures.append(Failed(job.path, _reason(error, job.path)))
-    return Summary(tuple(done), tuple(failures), tuple(skipped))
+    return Summary(tuple(done), tuple(failures), tuple(skipped), tuple(left))
 
 
 def _plan(inputs: Iterable[Path]) -> tuple[list[_Job], list[Failed], list[Skipped]]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
+from earsight.localize.draw import drawn, words
 from earsight.localize.files import write_file
-from earsight.localize.timeline import NOT_VISIBLE, VISIBLE, Moment, Timeline
+from earsight.localize.seen import Seen
+from earsight.localize.settings import Drawing
+from earsight.localize.timeline import NOT_VISIBLE, SILENT, VISIBLE, Moment, Timeline
+from earsight.protocols import Protocol
 from earsight.types import U8
 
 if TYPE_CHECKING:
@@ -20,8 +25,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 TILES = 12
 # On white paper the verdicts need darker inks than on a film frame.
-_INK = {VISIBLE: "#1B9E5A", NOT_VISIBLE: "#D1422F"}
-_GREY = "#7A7A7A"
+_INK = {VISIBLE: "#1B9E5A", NOT_VISIBLE: "#D1422F", SILENT: "#7A7A7A"}
+_THUMB = 360  # pixels of a picture's longer side
 
 
 class Thinned(Generic[T]):
@@ -53,9 +58,59 @@ class Thinned(Generic[T]):
         if len(self._kept) > self._most:
             self._kept, self._stride = self._kept[::2], 2 * self._stride
 
-    def spaced(self) -> list[T]:
-        count = min(self.wanted, len(self._kept))
-        return [self._kept[round(i)] for i in np.linspace(0, len(self._kept) - 1, count)]
+    def all(self) -> list[T]:
+        """Those held now."""
+        return self._kept
+
+    def spaced(self, good: Callable[[T], bool] = lambda item: True) -> list[T]:
+        """Those wanted, out of the good ones."""
+        kept = [item for item in self._kept if good(item)]
+        return [kept[round(i)] for i in np.linspace(0, len(kept) - 1, min(self.wanted, len(kept)))]
+
+
+@dataclass
+class _Tile:
+    place: int
+    picture: U8
+    seen: Seen | None = None
+
+
+def _thumb(frame: U8) -> U8:
+    """A picture (3, H, W) that is small enough for a sheet."""
+    from PIL import Image  # which matplotlib brings along
+
+    _, height, width = frame.shape
+    share = min(1.0, _THUMB / max(height, width))
+    size = max(1, round(width * share)), max(1, round(height * share))
+    picture = Image.fromarray(np.ascontiguousarray(frame.transpose(1, 2, 0)))
+    return np.asarray(picture.resize(size, Image.Resampling.BICUBIC)).transpose(2, 0, 1)
+
+
+class Tiles:
+    """The pictures of a sheet: frames are offered as they are read, and what was seen in them follows later."""
+
+    def __init__(self) -> None:
+        self._some = Thinned[_Tile](TILES)
+        self._offered = self._seen = 0
+
+    def offer(self, frame: U8) -> None:
+        """The next frame (3, H, W)."""
+        if self._some.wants():
+            self._some.keep(_Tile(self._offered, _thumb(frame)))
+        self._some.step()
+        self._offered += 1
+
+    def follow(self, seen: Seen) -> None:
+        """What was seen in the next of the frames that were offered."""
+        for tile in self._some.all():
+            if tile.place == self._seen:
+                tile.seen = seen
+        self._seen += 1
+
+    def drawn(self, protocol: Protocol, drawing: Drawing) -> list[tuple[Moment, U8]]:
+        """Evenly spaced pictures with their answers; those of which nothing was seen before a stop are left out."""
+        pairs = [(tile.seen, tile.picture) for tile in self._some.spaced(lambda tile: tile.seen is not None)]
+        return [(seen.moment, drawn(picture, seen, protocol, drawing)) for seen, picture in pairs if seen is not None]
 
 
 def clock(seconds: float) -> str:
@@ -89,7 +144,7 @@ def write_sheet(path: Path, tiles: Sequence[tuple[Moment, U8]], timeline: Timeli
     for i, (moment, picture) in enumerate(tiles):
         axes = grid[i // columns, i % columns]
         axes.imshow(picture.transpose(1, 2, 0), interpolation="lanczos")
-        axes.set_title(f"{clock(moment.time)}   {moment.label}  {moment.confidence:.2f}",
+        axes.set_title(f"{clock(moment.time)}   {words(moment)}",
                        fontsize=9, color=_ink(moment), loc="left", pad=3)  # fmt: skip
     _confidence(bottom.subplots(), timeline)
     # A file may be called anything: dollar signs are no formula, and bytes that are no text become question marks.
@@ -107,9 +162,12 @@ def _confidence(axes: Axes, timeline: Timeline) -> None:
     times = np.array([item.time for item in items])
     values = np.array([item.confidence for item in items])
     axes.plot(times, values, color="#B8B8B8", lw=1.4, zorder=1)
+    if timeline.smooth > 0:
+        alone = np.array([item.momentary for item in items])
+        axes.plot(times, alone, color="#D8D8D8", lw=0.8, zorder=0.5, label="each moment alone")
     named: dict[str, list[int]] = {}
     for i, item in enumerate(items):
-        named.setdefault(item.label, []).append(i)
+        named.setdefault(item.verdict, []).append(i)
     quiet = np.array([item.silent for item in items])
     axes.fill_between(
         times, 0, 1, where=quiet, step="mid", color="#EFEFEF", lw=0, zorder=0, transform=axes.get_xaxis_transform()
@@ -130,4 +188,4 @@ def _confidence(axes: Axes, timeline: Timeline) -> None:
 
 
 def _ink(moment: Moment) -> str:
-    return _GREY if moment.silent else _INK.get(moment.verdict, "#2C3E50")
+    return _INK.get(moment.verdict, "#2C3E50")

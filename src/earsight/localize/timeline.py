@@ -1,4 +1,4 @@
-"""The answer over time: one moment per step, as JSON that later programs can rely on."""
+"""The answer over time: one moment per step, as JSON that later programs can rely on (docs/localize.md)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from earsight.regions import PixelBox
-from earsight.types import Localization
 
-VERSION = 1
+VERSION = 2
 """Of the JSON; goes up when a key changes its meaning or goes away."""
-VISIBLE, NOT_VISIBLE, NOT_CALIBRATED = "visible source", "no visible source", "not calibrated"
+VISIBLE, NOT_VISIBLE, SILENT, NOT_CALIBRATED = "visible source", "no visible source", "silent", "not calibrated"
+SILENCE_DB = -60.0
+"""Sound whose peak stays below this level, in decibels of full scale, counts as silence."""
 
 
 @dataclass(frozen=True)
@@ -20,29 +21,25 @@ class Moment:
 
     Args:
         time: seconds from the start of the file; for a picture with a sound, from the start of the sound.
-        confidence: higher means surer that the source is visible.
-        verdict: "visible source", "no visible source", or "not calibrated" when the weights carry no threshold.
-        silent: nothing is heard around this time, so there is no source to see, whatever the confidence.
-        boxes: (x0, y0, x1, y1) in the picture's own pixels, largest first; empty when there is no visible source.
+        verdict: "visible source", "no visible source", "silent" when nothing is heard around this time, or "not
+            calibrated" when the weights carry no threshold.
+        confidence: higher means surer that the source is visible; the mean over the moments around, which the verdict
+            rests on.
+        momentary: the confidence of this moment alone, the number that evaluation gives for its picture and sound.
+        peak: (x, y) of the map's highest place, in the picture's own pixels.
+        boxes: (x0, y0, x1, y1) in the same pixels, largest first; empty when there is no visible source.
     """
 
     time: float
-    confidence: float
     verdict: str
-    silent: bool
+    confidence: float
+    momentary: float
+    peak: tuple[int, int]
     boxes: tuple[PixelBox, ...]
 
-    @classmethod
-    def of(cls, time: float, answer: Localization, silent: bool) -> Moment:
-        """A localization at a time. Silence has no visible source, even if the model sees one."""
-        if silent:
-            return cls(time, answer.confidence, NOT_VISIBLE, True, ())
-        return cls(time, answer.confidence, answer.verdict, False, answer.boxes)
-
     @property
-    def label(self) -> str:
-        """What a caption says."""
-        return "silent" if self.silent else self.verdict
+    def silent(self) -> bool:
+        return self.verdict == SILENT
 
 
 @dataclass(frozen=True)
@@ -57,10 +54,12 @@ class Timeline:
         threshold: confidence from which on a source is called visible, or None.
         every: seconds between the moments, or None for a single picture.
         window: seconds of sound heard around each moment.
+        smooth: seconds over which maps, confidences and verdicts are steadied.
         width: of the picture that the boxes are in.
         height: likewise.
         items: the moments, in order.
         files: what was written.
+        partial: whether the work was stopped before the end.
     """
 
     source: str
@@ -70,13 +69,17 @@ class Timeline:
     threshold: float | None
     every: float | None
     window: float
+    smooth: float
     width: int
     height: int
     items: tuple[Moment, ...]
     files: tuple[Path, ...] = ()
+    partial: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Plain values: times in seconds, boxes in whole pixels."""
         values = {key: value for key, value in vars(self).items() if key not in ("items", "files")}
-        items = [{**asdict(item), "boxes": [list(box) for box in item.boxes]} for item in self.items]
-        return {"version": VERSION, **values, "items": items}
+        items = [
+            {**asdict(item), "peak": list(item.peak), "boxes": [list(box) for box in item.boxes]} for item in self.items
+        ]
+        return {"version": VERSION, **values, "silence_db": SILENCE_DB, "items": items}

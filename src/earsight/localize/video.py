@@ -1,36 +1,37 @@
 """A video, localized: the model slides over it, and its answers come out as overlay video, contact sheet and timeline.
 
-Memory does not grow with the video's length or number of frames: one frame, one minute of sound and one batch at a
-time, and of each moment only the method's own small map.
+Memory does not grow with the video's length, size in bytes or number of frames: a frame, a minute of sound and a batch
+at a time, and of each moment that has passed only its line in the timeline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
-from torch import Tensor
-
-from earsight.config import need
-from earsight.data.clips import fit_waveform
-from earsight.data.loading import eval_picture, resized
 from earsight.errors import MediaError
-from earsight.localize.files import FORMATS, check_formats, make_way, outputs, write_json
-from earsight.localize.film import Seen, write_film
-from earsight.localize.given import silent
-from earsight.localize.hearing import Hearing
-from earsight.localize.localizer import Localizer, spread
-from earsight.localize.sheet import TILES, Thinned, write_sheet
+from earsight.localize.ahead import ahead
+from earsight.localize.files import USUAL, make_way, outputs, write_json
+from earsight.localize.film import write_film
+from earsight.localize.glances import glances
+from earsight.localize.localizer import Localizer
+from earsight.localize.mapsfile import MapsFile
+from earsight.localize.seen import Seen
+from earsight.localize.settings import BOXES, OVERLAY, SMOOTH, Drawing, Settings
+from earsight.localize.sheet import Tiles, write_sheet
+from earsight.localize.steady import Glance, steadied
 from earsight.localize.timeline import Moment, Timeline
-from earsight.masking import predict
-from earsight.media.read import MediaInfo, iter_frames, probe
-from earsight.types import F32, U8
+from earsight.media.read import MediaInfo, probe
 
 Progress = Callable[[float, float], None]
-"""Called with the work done and the work there is, in seconds of video (each is passed over twice for an mp4)."""
-LARGEST = 32
-"""Side of the maps that are kept for every moment."""
-_THUMB = 360  # pixels of a contact sheet picture's longer side
+"""Called with the work done and the work there is, in seconds of video."""
+Stop = Callable[[], bool]
+"""Asked between frames, in any thread; once it says True, what is there is finished and written."""
+
+
+def never() -> bool:
+    return False
 
 
 def localize_video(
@@ -40,101 +41,122 @@ def localize_video(
     *,
     every: float = 0.2,
     window: float | None = None,
+    smooth: float = SMOOTH,
     start: float = 0.0,
     end: float | None = None,
-    formats: tuple[str, ...] = FORMATS,
-    batch_size: int = 16,
+    formats: tuple[str, ...] = USUAL,
+    overlay: float = OVERLAY,
+    boxes: int = BOXES,
+    batch_size: int = 8,
     progress: Progress | None = None,
+    stop: Stop = never,
     force: bool = False,
     name: str | None = None,
 ) -> Timeline:
     """Localize the sound of a video at `start`, `start + every`, ... and write the answers into the folder `out`.
 
     Each time is answered for the frame shown then and `window` seconds of sound around it (by default what the model
-    hears; less is repeated to fill that). The overlay video has every frame of the original between `start` and `end`,
-    its size, its frame times and its sound; between two times the map moves smoothly from one to the other.
+    hears; less is repeated to fill that). Maps, confidences and verdicts are steadied over `smooth` seconds. The
+    overlay video has every frame of the original between `start` and `end`, its size, its frame times and its sound;
+    between two times the map moves smoothly from one to the other.
 
     Args:
-        formats: which of "mp4", "png" (contact sheet) and "json" (timeline) to write.
+        formats: which of "mp4", "png" (contact sheet), "json" (timeline) and "npz" (maps) to write.
+        overlay: how opaque the heat is where it is hottest, from 0 to 1.
+        boxes: most boxes to draw; the timeline has all of them.
         batch_size: moments that go through the model together; it does not change the answers.
+        stop: asked between frames; once it says True, what is there is finished, written and marked as partial.
         force: replace files that are there.
         name: what the outputs are called; by default like the video.
     """
-    path, formats = Path(path), check_formats(formats)
-    check_steps(localizer, every, window, start, end, batch_size)
-    info = _need_video(path, start)
-    files = outputs(Path(out), name or path.stem, formats)
+    settings = Settings(every, window, smooth, start, end, formats, Drawing(overlay, boxes), batch_size)
+    return localize_one(localizer, Path(path), Path(out), settings, progress, stop, force, name)
+
+
+def localize_one(
+    localizer: Localizer,
+    path: Path,
+    out: Path,
+    settings: Settings,
+    progress: Progress | None = None,
+    stop: Stop = never,
+    force: bool = False,
+    name: str | None = None,
+) -> Timeline:
+    """`localize_video` with its settings in one piece."""
+    seconds = settings.heard(localizer.inputs.seconds)
+    info = _need_video(path, settings.start)
+    files = outputs(out, name or path.stem, settings.formats)
     make_way(files.values(), force)
-    stop = min(end if end is not None else float("inf"), info.duration or float("inf"))
-    passes = 2 if "mp4" in formats else 1
+    tell = _teller(progress, info, settings)
+    tiles, items, partial = Tiles(), list[Moment](), False
 
-    def tell(done: float, before: int) -> None:
-        if progress is not None:
-            span = max(stop if stop < float("inf") else done, done) - start
-            progress(before * span + done - start, passes * span)
+    def stopped() -> bool:
+        nonlocal partial
+        partial = partial or stop()
+        return partial
 
-    seconds = localizer.inputs.seconds if window is None else window
-    hearing = Hearing(path, localizer.inputs.rate, seconds, info.duration, start)
-    seen: list[Seen] = []
-    thumbs = Thinned[tuple[int, U8]](TILES)
-    batch: list[tuple[float, Tensor, F32]] = []
-    for time, frame in iter_frames(path, every, start, end):
-        heard = hearing.around(time)
-        batch.append((round(time, 6), eval_picture(frame, localizer.inputs), heard))
-        if "png" in formats and thumbs.wants():
-            thumbs.keep((len(seen) + len(batch) - 1, _thumb(frame)))
-        thumbs.step()
-        if len(batch) == batch_size:
-            seen += _answers(localizer, batch, info)
-            batch = []
-            tell(time, 0)
-    if batch:
-        seen += _answers(localizer, batch, info)
-    timeline = Timeline(
-        source=str(path),
-        sound=str(path),
-        weights=localizer.name,
-        protocol=localizer.protocol.name,
-        threshold=localizer.threshold,
-        every=every,
-        window=seconds,
-        width=info.width,
-        height=info.height,
-        items=tuple(one.moment for one in seen),
-        files=tuple(files.values()),
-    )
-    if "json" in files:
-        write_json(files["json"], timeline.to_json())
-    if "png" in files:
-        tiles = [(seen[i].moment, seen[i].draw(thumb, localizer.protocol)) for i, thumb in thumbs.spaced()]
-        write_sheet(files["png"], tiles, timeline)
-    if "mp4" in files:
-        write_film(
-            files["mp4"],
-            path,
-            info,
-            seen,
-            localizer.protocol,
-            every=every,
-            start=start,
-            end=end,
-            tell=lambda done: tell(done, 1),
+    with ExitStack() as held:
+        maps = held.enter_context(MapsFile(files["npz"])) if "npz" in files else None
+
+        def followed() -> Generator[Seen, None, None]:
+            """What is seen, kept for all that is written at the end."""
+            offer = tiles.offer if "png" in files else lambda frame: None
+            looking = glances(localizer, path, info, settings, stop=stopped, offer=offer)
+            # The model looks at the next moments while the film of these is drawn.
+            found: Iterator[Glance] = ahead(looking, 2 * settings.batch_size) if "mp4" in files else looking
+            for glance in steadied(found, settings.smooth, localizer.threshold):
+                seen = Seen.of(glance, localizer.protocol, info.height, info.width)
+                items.append(seen.moment)
+                tiles.follow(seen)
+                if maps is not None:
+                    maps.add(seen.score)
+                yield seen
+
+        seen = held.enter_context(closing(followed()))
+        if "mp4" in files:
+            write_film(files["mp4"], path, info, seen, localizer.protocol, settings, stop=stopped, tell=tell)
+        for one in seen:  # all of it without a film, and after one what it did not need
+            if "mp4" not in files:
+                tell(one.moment.time)
+        if not items:  # stopped before the first answer: there is nothing but the timeline to say so
+            files = {kind: file for kind, file in files.items() if kind == "json"}
+        timeline = Timeline(
+            source=str(path),
+            sound=str(path),
+            weights=localizer.name,
+            protocol=localizer.protocol.name,
+            threshold=localizer.threshold,
+            every=settings.every,
+            window=seconds,
+            smooth=settings.smooth,
+            width=info.width,
+            height=info.height,
+            items=tuple(items),
+            files=tuple(files.values()),
+            partial=partial,
         )
-    if progress is not None:
+        if "json" in files:
+            write_json(files["json"], timeline.to_json())
+        if maps is not None and "npz" in files:
+            maps.write(timeline)
+        if "png" in files:
+            write_sheet(files["png"], tiles.drawn(localizer.protocol, settings.drawing), timeline)
+    if progress is not None and not timeline.partial:
         progress(1.0, 1.0)
     return timeline
 
 
-def check_steps(
-    localizer: Localizer, every: float, window: float | None, start: float, end: float | None, batch_size: int
-) -> None:
-    """Refuse settings that make no sense for any video."""
-    most = localizer.inputs.seconds
-    need(0.01 <= every < float("inf"), "every of at least 0.01 seconds", every)
-    need(window is None or 0.05 <= window <= most, f"a window from 0.05 up to the {most:g} s the model hears", window)
-    need(0 <= start < float("inf"), "a start of at least 0 seconds", start)
-    need(end is None or end > start, f"an end after the start ({start:g} s)", end)
-    need(batch_size >= 1, "a batch_size of at least 1", batch_size)
+def _teller(progress: Progress | None, info: MediaInfo, settings: Settings) -> Callable[[float], None]:
+    """What is told the time that the work has come to."""
+    stop = min(settings.end or float("inf"), info.duration or float("inf"))
+
+    def tell(time: float) -> None:
+        if progress is not None:
+            done = time - settings.start
+            progress(done, max(stop - settings.start, done) if stop < float("inf") else max(done, 1e-3))
+
+    return tell
 
 
 def _need_video(path: Path, start: float) -> MediaInfo:
@@ -146,25 +168,3 @@ def _need_video(path: Path, start: float) -> MediaInfo:
     if info.duration is not None and start >= info.duration:
         raise MediaError(path, f"plays for {info.duration:g} s, but the start is at {start:g} s.", "Start earlier.")
     return info
-
-
-def _answers(localizer: Localizer, batch: list[tuple[float, Tensor, F32]], info: MediaInfo) -> list[Seen]:
-    """Answers for (time, picture, window of sound) in the video's own pixels."""
-    samples = localizer.inputs.samples
-    heard = [fit_waveform(window, localizer.inputs.rate, 0.0, samples) for _, _, window in batch]
-    seen = []
-    for (time, _, window), maps in zip(batch, localizer.maps([picture for _, picture, _ in batch], heard), strict=True):
-        answer = localizer.answer(maps, info.height, info.width)
-        moment = Moment.of(time, answer, silent(window))
-        # One is kept for every moment of the film, so it must stay small even where the method's own grid is not.
-        grid = (min(maps.dense.shape[1], LARGEST), min(maps.dense.shape[2], LARGEST))
-        small = predict(maps, localizer.protocol, grid).score[0]
-        seen.append(Seen.of(moment, small, *spread(answer.map)))
-    return seen
-
-
-def _thumb(frame: U8) -> U8:
-    _, height, width = frame.shape
-    share = min(1.0, _THUMB / max(height, width))
-    small: U8 = resized(frame, max(1, round(height * share)), max(1, round(width * share))).numpy()
-    return small

@@ -1,0 +1,20 @@
+"""One exported model for all tests that only read it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import small
+
+from earsight.export import Exported, export_onnx
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """EZ-VSL as ONNX, with its weights beside it."""
+    folder = tmp_path_factory.mktemp("exported")
+    return export_onnx(small.weights(folder / "tiny.safetensors"), folder / "tiny.onnx")

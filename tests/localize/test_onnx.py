@@ -1,0 +1,110 @@
+"""Exported models localize as their weights do, without torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import make
+import numpy as np
+import pytest
+import torch
+
+from earsight.checkpoint import save_weights
+from earsight.config import Inputs
+from earsight.data.clips import Limited
+from earsight.data.sets import toybox
+from earsight.errors import UsageError
+from earsight.export import export_onnx
+from earsight.localize import Localizer
+from earsight.methods import slavc
+from earsight.models.encoders import Encoders
+from earsight.object_prior import ObjectPrior
+
+ALONE = """
+import sys
+from earsight.cli import main
+codes = [main(line.split()) for line in sys.stdin.read().splitlines()]
+heavy = sorted({name.split(".")[0] for name in sys.modules} & {"torch", "torchvision", "safetensors", "onnx", "scipy"})
+print(codes, heavy)
+"""
+
+
+@pytest.fixture(scope="session")
+def exported(make_weights: Callable[..., Path]) -> Path:
+    weights = make_weights(-1.0)
+    return export_onnx(weights, weights.with_suffix(".onnx")).path
+
+
+def test_torch_is_never_imported(exported: Path, tmp_path: Path) -> None:
+    film = make.steps(tmp_path / "film.mp4", 1.0)
+    make.picture(tmp_path / "photo.png", np.full((40, 60, 3), 90, np.uint8))
+    make.wav(tmp_path / "photo.wav", make.chirp(1.0), make.RATE, tag=3)
+    lines = [
+        f"localize {exported} {film} --out {tmp_path}/video --format mp4,png,json,npz",
+        f"localize {exported} --image {tmp_path}/photo.png --audio {tmp_path}/photo.wav --out {tmp_path}/pair",
+        f"localize {exported} {tmp_path}/none.mp4 --out {tmp_path}/none",
+    ]
+    done = subprocess.run([sys.executable, "-c", ALONE], input="\n".join(lines), capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[0, 0, 1] []", done.stderr
+    assert len(list((tmp_path / "video").iterdir())) == 4
+
+
+def test_the_localizer_of_python_imports_no_torch(exported: Path) -> None:
+    code = (
+        "import sys, numpy as np; from earsight import Localizer; "
+        f"found = Localizer.load({str(exported)!r}).localize(np.zeros((40, 60, 3), np.uint8), np.ones(800), 8000); "
+        "print(found.verdict, found.map.shape, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "visible source (40, 60) False", done.stderr
+
+
+def test_an_object_prior_is_refused(exported: Path) -> None:
+    with pytest.raises(UsageError, match=r"Expected weights of torch's with an object prior, but got .*exported from"):
+        Localizer.load(exported, "cpu", ObjectPrior(0.9, weights="random"))
+
+
+def both(folder: Path, inputs: Inputs, encoders: Encoders, protocol: str) -> tuple[Localizer, Localizer]:
+    """The same model by torch and by onnxruntime."""
+    torch.manual_seed(0)
+    config = slavc.Config(encoders=encoders)
+    meta = {"protocol": protocol, "calibration": {"threshold": 0.5}}
+    save_weights(folder / "a.safetensors", slavc.Model(config, inputs), "slavc", config, meta)
+    export_onnx(folder / "a.safetensors", folder / "a.onnx")
+    return Localizer.load(folder / "a.safetensors", "cpu"), Localizer.load(folder / "a.onnx", "cpu")
+
+
+def agree(by_torch: Localizer, by_onnx: Localizer, count: int) -> None:
+    """Maps, confidences, masks, boxes and verdicts of clips, of which half are called visible."""
+    clips = Limited(toybox.open("extended"), count)
+    read = [clips.read(i, by_torch.inputs.rate, by_torch.inputs.seconds) for i in range(count)]
+    given = [clip.frame for clip in read], [clip.waveform for clip in read], by_torch.inputs.rate
+    times = [clip.time for clip in read]
+    sure = sorted(answer.confidence for answer in by_torch.localize_many(*given, times=times))
+    middle = (sure[count // 2 - 1] + sure[count // 2]) / 2
+    by_torch.threshold = by_onnx.threshold = middle
+    pairs = zip(*(one.localize_many(*given, times=times) for one in (by_torch, by_onnx)), strict=True)
+    verdicts = []
+    for one, other in pairs:
+        np.testing.assert_allclose(other.map, one.map, atol=1e-4)
+        assert other.confidence == pytest.approx(one.confidence, abs=1e-4)
+        assert other.visible == one.visible
+        assert other.boxes == one.boxes
+        assert (other.mask != one.mask).mean() < 1e-3  # pixels that equal the threshold
+        verdicts.append(one.visible)
+    assert sum(map(bool, verdicts)) == count // 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["exact", "official"])
+def test_answers_for_two_hundred_clips_agree(tmp_path: Path, protocol: str) -> None:
+    inputs = Inputs(image_size=112, resize=112, rate=16000, seconds=1.0)
+    agree(*both(tmp_path, inputs, Encoders(kind="small", weights="random"), protocol), 200)
+
+
+@pytest.mark.slow
+def test_answers_of_the_resnet_pair_agree(tmp_path: Path) -> None:
+    agree(*both(tmp_path, Inputs(), Encoders(weights="random"), "exact"), 4)
