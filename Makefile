@@ -4,13 +4,17 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --no-input
 OUT ?= demo
-.PHONY: demo test lint bench install clean
+.PHONY: demo test chromium lint bench install clean
 
 demo: $(VENV)/.run
 	$(BIN)/earsight demo --out $(OUT) --force
 
-test: lint
+test: lint chromium
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# The web page's tests drive Debian's Chromium; where it cannot be had they are skipped and say so.
+chromium:
+	@command -v chromium >/dev/null || { apt-get update -q && apt-get install -q -y chromium; } || echo "no Chromium: tests in a browser are skipped"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

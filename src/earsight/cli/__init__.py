@@ -16,9 +16,10 @@ import tyro
 import earsight
 from earsight import registry
 from earsight.cli.data import Audit, Check, Negatives, Prepare
+from earsight.cli.export import Export
 from earsight.cli.measuring import Compare, Curves, Eval, Score
 from earsight.cli.training import Demo, Train
-from earsight.cli.using import Doctor, Import, List, Localize, Show
+from earsight.cli.using import App, Doctor, Import, List, Localize, Show
 from earsight.commands import train as training
 from earsight.commands.outcome import exit_code
 from earsight.commands.screen import process, say
@@ -39,6 +40,8 @@ COMMANDS: dict[str, tuple[type, str]] = {
     "data audit": (Audit, "earsight.commands.data_audit"),
     "data negatives": (Negatives, "earsight.commands.data_negatives"),
     "localize": (Localize, "earsight.commands.localize"),
+    "app": (App, "earsight.commands.app"),
+    "export": (Export, "earsight.commands.export"),
     "import": (Import, "earsight.commands.imports"),
     "list": (List, "earsight.commands.listing"),
     "show": (Show, "earsight.commands.show"),

@@ -1,0 +1,127 @@
+"""Starts the page: its folder, its samples, its worker, its door. Everything ends with the block."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from earsight.app.limits import PageLimits
+from earsight.app.samples import write_samples
+from earsight.app.shelf import Shelf
+from earsight.app.worker import Worker
+from earsight.config import need
+from earsight.errors import EarsightError, UsageError
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_SETTINGS = {
+    "GRADIO_ANALYTICS_ENABLED": "False",
+    "GRADIO_SERVER_NAME": "",
+    "GRADIO_SHARE": "False",
+    "GRADIO_SSR_MODE": "False",
+    "GRADIO_MCP_SERVER": "False",
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "DO_NOT_TRACK": "1",
+}
+"""Gradio reads these when it is imported; with them it asks no other machine for anything."""
+
+
+def need_gradio() -> None:
+    """Say how to install Gradio where it is missing."""
+    if find_spec("gradio") is None:
+        raise UsageError(
+            "Expected Gradio for the web page, but it is not installed. Install it with: pip install 'earsight[app]'"
+        )
+
+
+def titles_of(weights: Sequence[Path], models: Sequence[dict[str, object]]) -> list[str]:
+    """What to call models on the page: their files' names, and what tells them apart.
+
+    >>> titles_of([Path("runs/a/weights.safetensors"), Path("runs/b")], [{"method": "slavc"}, {"method": "lvs"}])
+    ['a (slavc)', 'b (lvs)']
+    """
+    names = []
+    for path, model in zip(weights, models, strict=True):
+        name = path.parent.name if path.stem == "weights" and path.parent.name else path.stem or path.name
+        method = str(model.get("method") or "")
+        names.append(f"{name} ({method})" if method and method != name else name)
+    return [name if names.count(name) == 1 else f"{at}: {name}" for at, name in enumerate(names, 1)]
+
+
+@contextmanager
+def serving(weights: Sequence[Path], *, device: str, host: str, port: int, limits: PageLimits) -> Iterator[str]:
+    """Serve the page; gives its address, and stops at the end of the block."""
+    need(1 <= len(weights) <= 2, "one or two weights", len(weights), "Two are shown side by side.")
+    need(0 <= port <= 65535, "a port from 0 to 65535", port)
+    need_gradio()
+    with ExitStack() as held:
+        shelf = held.enter_context(Shelf(limits.keep))
+        _prepare(shelf)
+        worker = Worker(list(weights), device, limits, shelf.work)
+        held.callback(worker.close)
+        worker.begin()  # its models load while the samples are drawn
+        samples = write_samples(shelf.samples)
+        worker.start()
+        from starlette.middleware import Middleware
+
+        from earsight.app import look
+        from earsight.app.door import Door
+        from earsight.app.page import build
+        from earsight.app.theme import theme
+        from earsight.app.visit import Desk
+
+        page = build(Desk(worker, shelf, samples, limits.room), titles_of(weights, worker.models), limits)
+        page.queue(max_size=limits.queue, api_open=False)
+        held.callback(page.close, verbose=False)
+        door = Middleware(Door, shelf=shelf, limits=limits, local=host in LOOPBACK)
+        try:
+            _, address, _ = page.launch(
+                server_name=host,
+                server_port=port or _free_port(host),
+                share=False,
+                inbrowser=False,
+                prevent_thread_lock=True,
+                quiet=True,
+                show_error=False,
+                ssr_mode=False,
+                mcp_server=False,
+                pwa=False,
+                run_history=False,
+                enable_monitoring=False,
+                allowed_paths=[],
+                blocked_paths=[str(shelf.work)],
+                state_session_capacity=200,
+                max_threads=8,
+                footer_links=[],
+                app_kwargs={"middleware": [door], "docs_url": None, "redoc_url": None, "openapi_url": None},
+                theme=theme(),
+                css=look.CSS,
+                head=look.head(limits),
+            )
+        except OSError as error:
+            raise EarsightError(
+                f"Expected to listen at {host}:{port}, but that is not possible ({error}). Choose another --port."
+            ) from error
+        yield address
+
+
+def _prepare(shelf: Shelf) -> None:
+    """Tell Gradio where to keep files, before it is imported; all temporary files go into the page's folder too."""
+    if "gradio" in sys.modules and os.environ.get("GRADIO_TEMP_DIR") != str(shelf.page):
+        raise EarsightError("Expected to import Gradio first here, but something else did. Start a new process.")
+    os.environ.update(_SETTINGS, GRADIO_TEMP_DIR=str(shelf.page), GRADIO_EXAMPLES_CACHE=str(shelf.samples))
+    tempfile.tempdir = str(shelf.work)
+
+
+def _free_port(host: str) -> int:
+    import socket
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as one:
+        one.bind((host, 0))
+        return int(one.getsockname()[1])

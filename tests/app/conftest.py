@@ -1,0 +1,112 @@
+"""A tiny model, small clips, and a page that really runs, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "media"))
+
+from visiting import Visitor
+
+
+@pytest.fixture(scope="session")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny untrained model that calls every source visible."""
+    return _weights(tmp_path_factory.mktemp("weights") / "trusting.safetensors", -1.0)
+
+
+@pytest.fixture(scope="session")
+def doubting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One that calls no source visible."""
+    return _weights(tmp_path_factory.mktemp("weights") / "doubting.safetensors", 2.0)
+
+
+def _weights(path: Path, threshold: float) -> Path:
+    import torch
+
+    from earsight.checkpoint import save_weights
+    from earsight.config import Inputs
+    from earsight.methods import slavc
+    from earsight.models.encoders import Encoders
+
+    torch.manual_seed(0)
+    inputs = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
+    config = slavc.Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8)
+    known = {"threshold": threshold, "false_alarm": 0.1, "recall": 0.9, "negatives": 10}
+    save_weights(path, slavc.Model(config, inputs), "slavc", config, {"protocol": "exact", "calibration": known})
+    return path
+
+
+@pytest.fixture(scope="session")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """good.mp4, longer.mp4, long.mp4, mute.mp4, tone.wav, picture.png, broken.mp4, text.mp4, wide.mp4."""
+    import make
+    import numpy as np
+
+    folder = tmp_path_factory.mktemp("clips")
+    good = make.steps(folder / "good.mp4", 1.0, 10)
+    make.steps(folder / "longer.mp4", 2.0, 10)
+    make.steps(folder / "long.mp4", 9.0, 2)
+    make.steps(folder / "mute.mp4", 1.0, 10, sound=False)
+    make.sound_file(folder / "tone.wav", make.chirp(0.6))
+    make.picture(folder / "picture.png", make.corners())
+    (folder / "broken.mp4").write_bytes(good.read_bytes()[: good.stat().st_size // 3])
+    (folder / "text.mp4").write_bytes(b"not a video\n" * 30)
+    make.video(folder / "wide.mp4", [np.zeros((1100, 1000, 3), np.uint8)], [0.0], make.chirp(1.0))
+    return folder
+
+
+@contextmanager
+def serve(*flags: object) -> Iterator[tuple[str, int, Path]]:
+    """Run `earsight app`; gives its address, its process, and the folder that it keeps its files in."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "earsight", "app", *map(str, flags), "--port", "0", "--device", "cpu"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": folder, "OMP_NUM_THREADS": "1"},
+        )
+        try:
+            said = process.stdout.readline() if process.stdout else ""
+            found = re.search(r"http://\S+", said)
+            assert found, f"the page did not start: {said!r}"
+            yield found.group(0), process.pid, Path(folder)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+            assert not list(Path(folder).glob("earsight-app-*")), "the page left its folder behind"
+
+
+SMALL = ("--max-mb", 1, "--max-seconds", 5, "--max-pixels", 1_000_000, "--max-run-seconds", 30, "--every", 0.25)
+
+
+@pytest.fixture(scope="session")
+def page(weights: Path, doubting: Path) -> Iterator[str]:
+    """A running page with two models that always disagree."""
+    pytest.importorskip("gradio", reason="Gradio is not installed: pip install 'earsight[app]'")
+    with serve(weights, doubting, *SMALL) as (address, _, _):
+        yield address
+
+
+@pytest.fixture
+def visitor(page: str) -> Iterator[Visitor]:
+    with Visitor(page) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def serving() -> Callable[..., object]:
+    pytest.importorskip("gradio", reason="Gradio is not installed: pip install 'earsight[app]'")
+    return serve

@@ -1,0 +1,171 @@
+"""The page in a real browser: Debian's Chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+CHROMIUM = shutil.which("chromium")
+PATIENCE = 60_000  # milliseconds
+SAMPLE = "#es-samples button.thumbnail-item"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+    with api.sync_playwright() as driver:
+        args = ["--no-sandbox", "--disable-dev-shm-usage"]  # as root, in a container
+        one = driver.chromium.launch(executable_path=CHROMIUM, args=args)
+        yield one
+        one.close()
+
+
+@pytest.fixture
+def look(browser: Any, page: str) -> Iterator[Callable[..., Any]]:
+    """Opens the page in a window of its own; at the end, nothing has been asked of any other machine."""
+    opened, asked = [], []
+
+    def open_page(width: int = 1280, height: int = 900) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True)
+        tab = context.new_page()
+        tab.set_default_timeout(PATIENCE)
+        tab.on("request", lambda request: asked.append(request.url))
+        opened.append(context)
+        tab.goto(page)
+        tab.wait_for_selector(SAMPLE)
+        return tab
+
+    yield open_page
+    for context in opened:
+        context.close()
+    assert asked
+    assert [url for url in asked if not url.startswith((page, "data:", "blob:"))] == []
+
+
+def verdict(tab: Any, model: int = 1) -> str:
+    return str(tab.locator(f"#es-verdict-{model} .es-verdict").get_attribute("data-verdict"))
+
+
+def upload(tab: Any, path: Path) -> None:
+    tab.locator("#es-clip input[type=file]").first.set_input_files(str(path))
+
+
+def localize(tab: Any) -> None:
+    tab.wait_for_selector("#es-clip video")
+    tab.click("#es-go")
+
+
+def test_upload_is_localized_by_both_models(look: Callable[..., Any], clips: Path) -> None:
+    tab = look()
+    upload(tab, clips / "good.mp4")
+    localize(tab)
+    assert (verdict(tab, 1), verdict(tab, 2)) == ("visible source", "no visible source")
+    assert tab.locator("#es-plot-1 svg circle").count() == 4
+    assert "file=" in tab.locator("#es-film-1 video").get_attribute("src")
+
+
+def test_sample_is_localized_and_the_slider_moves_the_picture(look: Callable[..., Any]) -> None:
+    tab = look()
+    tab.locator(SAMPLE).nth(1).click()
+    assert verdict(tab) == "visible source"
+    first = tab.locator("#es-picture-1 img").get_attribute("src")
+    tab.locator("#es-slider input[type=number]").fill("5")
+    tab.locator("#es-slider input[type=number]").press("Enter")
+    tab.wait_for_function("before => document.querySelector('#es-picture-1 img').src.indexOf(before) < 0", arg=first)
+    assert "0005" in tab.locator("#es-picture-1 img").get_attribute("src")
+    tab.wait_for_function("document.querySelector('#es-picture-1 img').naturalWidth > 0")
+
+
+def test_sound_is_swapped(look: Callable[..., Any]) -> None:
+    tab = look()
+    tab.locator(SAMPLE).nth(1).click()
+    own = tab.locator("#es-plot-1 polyline").get_attribute("points")
+    tab.click("#es-heard input")
+    tab.get_by_role("option", name="sample: Frog").click()
+    tab.click("#es-go")
+    tab.wait_for_selector("#es-verdict-1 .es-heard:has-text('sample: Frog')")
+    assert tab.locator("#es-plot-1 polyline").get_attribute("points") != own
+
+
+def test_film_and_timeline_are_downloaded(look: Callable[..., Any], clips: Path) -> None:
+    tab = look()
+    upload(tab, clips / "good.mp4")
+    localize(tab)
+    tab.wait_for_selector("#es-verdict-1 .es-verdict")
+    for button, name in (("#es-mp4-2", "earsight-2.mp4"), ("#es-json-2", "earsight-2.json")):
+        with tab.expect_download() as coming:
+            tab.click(button)
+        assert coming.value.suggested_filename == name
+        data = Path(coming.value.path()).read_bytes()
+        assert data[4:8] == b"ftyp" if name.endswith("mp4") else json.loads(data)["version"] == 2
+
+
+def test_broken_file_is_told_in_three_parts(look: Callable[..., Any], clips: Path) -> None:
+    tab = look()
+    upload(tab, clips / "broken.mp4")
+    localize(tab)
+    said = tab.locator("#es-message .es-notice").inner_text()
+    assert said.startswith("Expected a video with sound, but the clip is damaged or cut off. Get it again")
+    assert not tab.locator("#es-results").is_visible()
+
+
+def test_oversized_file_is_refused_before_it_is_sent(look: Callable[..., Any], tmp_path: Path) -> None:
+    tab = look()
+    sent: list[str] = []
+    tab.on("request", lambda request: sent.append(request.url))
+    big = tmp_path / "big.mp4"
+    big.write_bytes(bytes(1_200_000))
+    upload(tab, big)
+    said = tab.locator("#es-too-large").inner_text()
+    assert said == "Expected a file of at most 1 MB, but this one is larger. Cut it or scale it down, and try again."
+    assert not [url for url in sent if "upload" in url]
+
+
+def test_two_users_at_once_get_their_own_answers(look: Callable[..., Any], clips: Path) -> None:
+    one, two = look(), look()
+    upload(one, clips / "good.mp4")
+    upload(two, clips / "longer.mp4")
+    localize(one)
+    localize(two)
+    for tab, count in ((one, 4), (two, 8)):
+        tab.wait_for_selector("#es-plot-1 svg")
+        assert tab.locator("#es-plot-1 svg circle").count() == count
+
+
+def test_page_fits_a_phone(look: Callable[..., Any]) -> None:
+    tab = look(390, 844)
+    tab.locator(SAMPLE).nth(1).click()
+    assert verdict(tab) == "visible source"
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    for part in ("#es-go", "#es-film-1", "#es-plot-2", "#es-slider", "#es-picture-2", "#es-json-1"):
+        box = tab.locator(part).bounding_box()
+        assert box["x"] >= 0, part
+        assert box["x"] + box["width"] <= 390, part
+
+
+@pytest.mark.skipif("EARSIGHT_SCREENSHOTS" not in os.environ, reason="set EARSIGHT_SCREENSHOTS to weights to take them")
+def test_screenshots_for_the_documentation(browser: Any, serving: Callable[..., Any]) -> None:
+    folder = Path(__file__).parents[2] / "docs" / "img"
+    with serving(os.environ["EARSIGHT_SCREENSHOTS"]) as (address, _, _):
+        for name, width, height in (("desktop", 1280, 900), ("phone", 390, 844)):
+            tab = browser.new_page(viewport={"width": width, "height": height})
+            tab.set_default_timeout(PATIENCE)
+            tab.goto(address)
+            tab.locator(SAMPLE).nth(0).click()
+            tab.wait_for_selector("#es-verdict-1 .es-verdict")
+            tab.locator("#es-slider input[type=number]").fill("37")
+            tab.locator("#es-slider input[type=number]").press("Enter")
+            tab.wait_for_selector("#es-picture-1 img[src*='0037']")
+            tab.mouse.move(2, 2)
+            tab.wait_for_timeout(3000)
+            tab.screenshot(path=str(folder / f"app-{name}.png"), full_page=True)
+            tab.close()
