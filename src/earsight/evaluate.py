@@ -129,7 +129,7 @@ def evaluate_all(
     clip_set: ClipSet,
     protocols: Sequence[Protocol],
     *,
-    batch_size: int = 0,
+    batch_size: int | None = None,
     device: str | torch.device = "cpu",
     audio: Audio = "real",
     workers: int = 0,
@@ -150,8 +150,8 @@ def evaluate_all(
     sounds among the others, so that it is of the same clips as the real sound. With `together`, the processes of a
     torchrun share the batches, and each gets the same answer as one process would; without, each works for itself.
     """
-    need(batch_size >= 0, "a batch_size of at least 1, or 0 for what suits the device", batch_size)
-    batch_size = batch_size or BATCH.get(torch.device(device).type, 16)
+    batch_size = BATCH.get(torch.device(device).type, 16) if batch_size is None else batch_size
+    need(batch_size >= 1, "a batch_size of at least 1", batch_size)
     need(0 <= max_failed <= 1, "max_failed between 0 and 1", max_failed)
     clip_set.can_give(model.inputs.rate, model.inputs.seconds)
     known = {id for id, _ in unreadable}

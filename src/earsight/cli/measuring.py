@@ -27,8 +27,8 @@ class Eval:
     """Pixel threshold of the protocol `universal`; by default the one stored with the weights."""
     audio: Literal["all", "real", "shuffled", "silent"] = "all"
     """Which sound is heard: a model that listens does worse with another clip's sound, or with none."""
-    batch_size: int = 64
-    """Clips at a time; changes the speed and nothing else."""
+    batch_size: int | None = None
+    """Clips at a time; changes the speed and nothing else. By default what suits the device."""
     device: Device = "auto"
     """Where to compute."""
     workers: int = 0

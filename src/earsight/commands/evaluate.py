@@ -37,7 +37,7 @@ def run(
     protocol: Sequence[str] = (),
     level: float | None = None,
     audio: str = "all",
-    batch_size: int = 64,
+    batch_size: int | None = None,
     device: str = "auto",
     workers: int = 0,
     limit: int = 0,
