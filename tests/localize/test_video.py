@@ -11,7 +11,7 @@ import pytest
 
 from earsight.errors import MediaError, UsageError
 from earsight.localize import Localizer, localize_pair, localize_video
-from earsight.localize.planes import iter_planes
+from earsight.media.planes import iter_planes
 from earsight.media.read import iter_frames, probe, read_audio, read_image
 
 

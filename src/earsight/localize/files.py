@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from earsight.errors import MediaError, UsageError
+from earsight.errors import UsageError
 from earsight.files import write_atomically
+from earsight.media.write import telling
 
 FORMATS = ("mp4", "png", "json", "npz")
 """An overlay video, a contact sheet (of a single picture: its overlay), the timeline, and the maps."""
@@ -55,18 +55,6 @@ def make_way(files: Iterable[Path], force: bool) -> None:
             raise UsageError(
                 f"Expected an output folder that can be made, but got {folder} ({error.strerror}). Name another one."
             ) from error
-
-
-@contextmanager
-def telling(path: Path) -> Iterator[None]:
-    """Failures to write are told as a MediaError of `path`."""
-    from av.error import FFmpegError
-
-    try:
-        yield
-    except (OSError, FFmpegError) as error:
-        reason = f"cannot be written ({getattr(error, 'strerror', None) or error})."
-        raise MediaError(path, reason, "Check that its folder may be written to and has room.") from error
 
 
 def write_file(path: Path, write: Callable[[Path], None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,11 @@ import numpy as np
 from earsight.heatmap import line_width
 from earsight.localize.draw import opacity, tint, words
 from earsight.localize.paint import Paint
-from earsight.localize.planes import FilmWriter, iter_planes
 from earsight.localize.seen import Seen
 from earsight.localize.settings import Settings
+from earsight.media.planes import iter_planes
 from earsight.media.read import MediaInfo
+from earsight.media.write import VideoWriter
 from earsight.protocols import Protocol
 from earsight.regions import PixelBox, boxes_of
 from earsight.types import U8
@@ -45,7 +47,7 @@ def write_film(
     fps = min(info.fps or Fraction(25), Fraction(1000))
     brush = _Brush(first, seen, protocol, settings, info.height, info.width)
     start, end = settings.start, settings.end
-    with FilmWriter(to, info.width, info.height, fps, path, start, end) as film:
+    with VideoWriter(to, info.width, info.height, fps, path, start, end) as film:
         last = -1.0
         for time, planes in iter_planes(path, info.height, info.width, start, end):
             time = max(time, start)  # the first frame may have begun before
@@ -56,7 +58,7 @@ def write_film(
                 film.cut()
                 break
             last = time
-            film.show(planes, paint, time)
+            film.fill(partial(paint.over, planes), time)
             tell(time)
     return True
 

@@ -12,8 +12,9 @@ from typing import IO, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from earsight.localize.files import telling, write_file
+from earsight.localize.files import write_file
 from earsight.localize.timeline import Timeline
+from earsight.media.write import telling
 from earsight.types import F32
 
 

@@ -14,10 +14,9 @@ import numpy.typing as npt
 
 from earsight import font
 from earsight.heatmap import BLACK, COLORS, Color, text_size
+from earsight.media.planes import Planes
 from earsight.types import F32, U8
 
-Planes = tuple[U8, U8, U8]
-"""A frame: brightness (H, W) and two of colour (H / 2, W / 2), H and W even."""
 Weight = np.uint32 | npt.NDArray[np.uint32]
 U16 = npt.NDArray[np.uint16]
 _ROWS = 32  # painted at a time, so that what is in between stays in the processor's cache

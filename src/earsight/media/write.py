@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import wave
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 from earsight.config import need
 from earsight.errors import MediaError
 from earsight.media.accept import AnyPath
+from earsight.media.planes import Planes, planes_of
 from earsight.media.soundtrack import Soundtrack
 from earsight.types import F32, U8
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 
-__all__ = ["VideoWriter", "write_png", "write_wav"]
+__all__ = ["VideoWriter", "telling", "write_png", "write_wav"]
 
 _BT709 = 1  # in all of FFmpeg's lists of colour spaces
 _TICKS = {"libx264": 120_000, "mpeg4": 60_000}  # per second; the usual frame rates, also 24000/1001, are whole ticks
@@ -97,7 +98,7 @@ class VideoWriter:
         from av.video.reformatter import VideoReformatter
 
         self._converter = VideoReformatter()
-        with _telling(self.path), ExitStack() as undo:
+        with telling(self.path), ExitStack() as undo:
             undo.callback(self._part.unlink, missing_ok=True)
             # The index goes to the front so that a browser can play before it has all.
             self._out = av.open(str(self._part), "w", format="mp4", options={"movflags": "faststart"})
@@ -123,14 +124,30 @@ class VideoWriter:
         """Show uint8 (3, height, width) from `time` on; times must go up."""
         _check_picture(rgb)
         need(rgb.shape[1:] == (self.height, self.width), f"frames (3, {self.height}, {self.width})", rgb.shape)
+        padding = ((0, 0), (0, self.height % 2), (0, self.width % 2))
+        frame = _frame(np.pad(rgb, padding, mode="edge"))
+        self._show(self._converter.reformat(frame, format="yuv420p", dst_colorspace=_BT709, threads=1), time)
+
+    def fill(self, paint: Callable[[Planes], None], time: float) -> None:
+        """Show a frame whose planes `paint` writes, in BT.709 with black at 16, from `time` on; times must go up."""
+        from av.video.frame import VideoFrame
+
+        frame = VideoFrame(self.width + self.width % 2, self.height + self.height % 2, "yuv420p")
+        paint(planes_of(frame))
+        self._show(frame, time)
+
+    def cut(self) -> None:
+        """No more sound after the last frame."""
+        if self._sound is not None:
+            self._sound.close()
+            self._sound = None
+
+    def _show(self, frame: VideoFrame, time: float) -> None:
         pts = round(max(0.0, time - self._start) / self._tick)
         need(pts > self._last, f"a time after that of the last frame ({float(self._last * self._tick):g})", time)
         self._last = pts
-        padding = ((0, 0), (0, self.height % 2), (0, self.width % 2))
-        frame = _frame(np.pad(rgb, padding, mode="edge"))
-        frame = self._converter.reformat(frame, format="yuv420p", dst_colorspace=_BT709, threads=1)
         frame.pts, frame.time_base = pts, self._tick
-        with _telling(self.path):
+        with telling(self.path):
             self._out.mux(self._video.encode(frame))
             if self._sound is not None:
                 self._sound.mux_until(float(pts * self._tick))
@@ -138,7 +155,7 @@ class VideoWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with _telling(self.path), ExitStack() as always:
+        with telling(self.path), ExitStack() as always:
             always.callback(self._part.unlink, missing_ok=True)
             always.callback(self._out.close)
             if self._sound is not None:
@@ -169,7 +186,7 @@ def _part_of(path: Path) -> Path:
 
 
 @contextmanager
-def _telling(path: Path) -> Iterator[None]:
+def telling(path: Path) -> Iterator[None]:
     """Failures to write are told as a MediaError of `path`."""
     import av
 
@@ -185,7 +202,7 @@ def _telling(path: Path) -> Iterator[None]:
 def _atomic(path: Path) -> Iterator[Path]:
     """A temporary name beside the target, moved there at the end of the block and removed when it fails."""
     part = _part_of(path)
-    with _telling(path):
+    with telling(path):
         try:
             yield part
             part.replace(path)

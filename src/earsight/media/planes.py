@@ -1,4 +1,4 @@
-"""Frames of a film as they are stored, read and written without a turn through red, green and blue."""
+"""Frames of a film as they are stored, without a turn through red, green and blue."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from earsight.config import need
-from earsight.localize.files import telling
-from earsight.localize.paint import Paint, Planes
 from earsight.media import frames
 from earsight.media._open import opened
 from earsight.media.accept import Limits
 from earsight.media.upright import turn
-from earsight.media.write import VideoWriter
 from earsight.types import U8
 
 if TYPE_CHECKING:
     from av.video.frame import VideoFrame
     from av.video.reformatter import VideoReformatter
 
+Planes = tuple[U8, U8, U8]
+"""A frame: brightness (H, W) and two of colour (H / 2, W / 2), H and W even."""
 _BT601, _BT709, _UNKNOWN = 5, 1, 2  # in FFmpeg's list of colour spaces
 _NARROW = 1  # black is 16 and white 235, in its list of ranges
 
@@ -69,28 +67,3 @@ def planes_of(frame: VideoFrame) -> Planes:
         return np.frombuffer(memoryview(one), np.uint8).reshape(one.height, one.line_size)[:, : one.width]
 
     return plane(0), plane(1), plane(2)
-
-
-class FilmWriter(VideoWriter):
-    """A video writer that paints on the planes of frames and can end early with as much sound as pictures."""
-
-    def show(self, planes: Planes, paint: Paint, time: float) -> None:
-        """Show a frame with paint over it from `time` on; times must go up."""
-        from av.video.frame import VideoFrame
-
-        pts = round(max(0.0, time - self._start) / self._tick)
-        need(pts > self._last, f"a time after that of the last frame ({float(self._last * self._tick):g})", time)
-        self._last = pts
-        frame = VideoFrame(planes[0].shape[1], planes[0].shape[0], "yuv420p")
-        paint.over(planes, planes_of(frame))
-        frame.pts, frame.time_base = pts, self._tick
-        with telling(self.path):
-            self._out.mux(self._video.encode(frame))
-            if self._sound is not None:
-                self._sound.mux_until(float(pts * self._tick))
-
-    def cut(self) -> None:
-        """No more sound after the last frame."""
-        if self._sound is not None:
-            self._sound.close()
-            self._sound = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import av
@@ -11,17 +12,18 @@ import numpy as np
 import pytest
 
 from earsight.localize.paint import Paint
-from earsight.localize.planes import FilmWriter, iter_planes
+from earsight.media.planes import iter_planes
 from earsight.media.read import iter_frames, probe
+from earsight.media.write import VideoWriter
 
 
 def copied(path: Path, to: Path) -> Path:
     """The video written again through its planes, with nothing painted."""
     info = probe(path)
     paint = Paint(info.height + info.height % 2, info.width + info.width % 2)
-    with FilmWriter(to, info.width, info.height, Fraction(10), None) as film:
+    with VideoWriter(to, info.width, info.height, Fraction(10), None) as film:
         for time, planes in iter_planes(path, info.height, info.width):
-            film.show(planes, paint, time)
+            film.fill(partial(paint.over, planes), time)
     return to
 
 
@@ -106,9 +108,9 @@ def test_only_the_asked_for_span_is_read(tmp_path: Path) -> None:
 
 def test_a_film_that_is_cut_has_no_sound_after_its_pictures(tmp_path: Path) -> None:
     path = make.steps(tmp_path / "a.mp4", 4.0, 10)
-    with FilmWriter(tmp_path / "b.mp4", 64, 48, Fraction(10), path) as film:
+    with VideoWriter(tmp_path / "b.mp4", 64, 48, Fraction(10), path) as film:
         for time, planes in iter_planes(path, 48, 64):
-            film.show(planes, Paint(48, 64), time)
+            film.fill(partial(Paint(48, 64).over, planes), time)
             if time > 0.95:
                 film.cut()
                 break
