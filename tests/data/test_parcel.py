@@ -159,7 +159,8 @@ def test_a_set_of_files_says_that_it_is_not_packed() -> None:
 
 def test_waiting_for_data_is_told_once() -> None:
     items = Items(Jpegs(), INPUTS)
-    feed = Feed(iter([together([items[Visit(i)] for i in range(3)])]), CPU)
+    sent = (together([items[Visit(i)] for i in range(3)]) for _ in range(1))
+    feed = Feed(sent, CPU)
     assert len(list(feed)) == 1
     assert feed.waited() > 0
     assert feed.waited() == 0

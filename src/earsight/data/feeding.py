@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from earsight.ahead import ahead
 from earsight.data.decoding import Found, decode_files
 from earsight.data.items import Failure, Loaded, Sent
 from earsight.data.parcel import Parcel
 
 TOGETHER = 4
 """Batches whose pictures are decoded together."""
-PATIENCE = 10.0
-"""Seconds that closing waits for the batches that are being unpacked."""
 AHEAD = 6
 """Batches that lie ready on a GPU, so that it has work while the next ones are decoded."""
 
@@ -47,15 +45,6 @@ def _delivered(sent: Sent, device: torch.device, found: Iterator[Found]) -> Load
     return Loaded(batch.some(keep) if keep else None, (*sent.failures, *failures))
 
 
-class _Ready(NamedTuple):
-    loaded: Loaded
-    event: torch.cuda.Event
-
-
-_Told = _Ready | BaseException | None
-"""What the thread that works ahead says: a batch, what stopped it, or that there are no more."""
-
-
 class Feed(Iterator[Loaded]):
     """An iterator over steps whose batches are on the device.
 
@@ -63,51 +52,35 @@ class Feed(Iterator[Loaded]):
     computation waits for nothing but the batch it needs, and `waited` says how long that was. `close` ends the thread.
     """
 
-    def __init__(self, sent: Iterator[Sent], device: torch.device) -> None:
+    def __init__(self, sent: Generator[Sent, None, None], device: torch.device) -> None:
         if str(device) == "cuda":  # which streams do not take for one of several
             device = torch.device("cuda", torch.cuda.current_device())
-        self._device = device
+        self._device, self._sent = device, sent
+        self._ready = ahead(_unpacked(sent, device), AHEAD) if device.type == "cuda" else None
         self._waits: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
         self._waited = 0.0
-        self._ended = False
-        self._sent = sent
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-        if device.type == "cuda":
-            self._ready: queue.Queue[_Told] = queue.Queue(AHEAD)
-            # The thread knows nothing of this object, which therefore ends with its last user, and the thread with it.
-            work = (sent, device, self._ready, self._stop)
-            self._thread = threading.Thread(target=_work_ahead, args=work, daemon=True)
-            self._thread.start()
 
     def __next__(self) -> Loaded:
-        if self._ended:
-            raise StopIteration
-        if self._device.type == "cuda":
-            return self._from_ahead()
+        if self._ready is not None:
+            return self._from_ahead(self._ready)
         began = time.perf_counter()
         (loaded,) = deliver([next(self._sent)], self._device)
         self._waited += time.perf_counter() - began
         return loaded
 
-    def _from_ahead(self) -> Loaded:
+    def _from_ahead(self, made: Iterator[_Ready]) -> Loaded:
         # On the stream of the computation: the first moment is when all that was asked for is done, the second when the
         # next batch is there too.
         stream = torch.cuda.current_stream(self._device)
         done, ready = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         done.record(stream)
-        told = self._ready.get()
-        if isinstance(told, _Ready):
-            stream.wait_event(told.event)
-            ready.record(stream)
-            self._waits.append((done, ready))
-            if told.loaded.batch is not None:
-                told.loaded.batch.each(lambda x: _used(x, stream))
-            return told.loaded
-        self._ended = True
-        if told is not None:
-            raise told
-        raise StopIteration
+        loaded, event = next(made)
+        stream.wait_event(event)
+        ready.record(stream)
+        self._waits.append((done, ready))
+        if loaded.batch is not None:
+            loaded.batch.each(lambda x: _used(x, stream))
+        return loaded
 
     def waited(self) -> float:
         """Seconds that the device waited for data since this was last asked; on a GPU, asking waits for its work."""
@@ -120,12 +93,12 @@ class Feed(Iterator[Loaded]):
 
     def close(self) -> None:
         """Nobody wants more: let the thread end before the GPU is taken from under it."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout=PATIENCE)
+        (self._sent if self._ready is None else self._ready).close()
 
-    def __del__(self) -> None:
-        self._stop.set()
+
+class _Ready(NamedTuple):
+    loaded: Loaded
+    event: torch.cuda.Event
 
 
 def _used(x: Tensor, stream: torch.cuda.Stream) -> Tensor:
@@ -134,31 +107,13 @@ def _used(x: Tensor, stream: torch.cuda.Stream) -> Tensor:
     return x
 
 
-def _work_ahead(
-    sent: Iterator[Sent], device: torch.device, ready: queue.Queue[_Told], stop: threading.Event
-) -> None:  # fmt: skip
-    """Unpack batches on a stream of their own until there are no more, or nobody wants them."""
-    told: _Told = None
-    try:
-        torch.cuda.set_device(device)
-        stream = torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
-        with torch.cuda.stream(stream):
-            while group := list(islice(sent, TOGETHER)):
-                for loaded in deliver(group, device):
-                    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-                    event.record(stream)
-                    if not _put(ready, _Ready(loaded, event), stop):
-                        return
-    except BaseException as error:  # it is raised where the batches are asked for
-        told = error
-    _put(ready, told, stop)
-
-
-def _put(ready: queue.Queue[_Told], told: _Told, stop: threading.Event) -> bool:
-    while not stop.is_set():
-        try:
-            ready.put(told, timeout=0.5)
-            return True
-        except queue.Full:
-            continue
-    return False
+def _unpacked(sent: Generator[Sent, None, None], device: torch.device) -> Generator[_Ready, None, None]:
+    """Batches on the device, unpacked on a stream of their own by the thread that asks for them."""
+    torch.cuda.set_device(device)
+    stream = torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
+    with closing(sent), torch.cuda.stream(stream):
+        while group := list(islice(sent, TOGETHER)):
+            for loaded in deliver(group, device):
+                event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+                event.record(stream)
+                yield _Ready(loaded, event)

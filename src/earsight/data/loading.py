@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from functools import cache
 from multiprocessing.context import BaseContext
 from typing import Any, NamedTuple
@@ -102,7 +102,7 @@ class Loader:
         return Feed(_sent(self._loader), self._device)
 
 
-def _sent(loader: DataLoader[Any]) -> Iterator[Sent]:
+def _sent(loader: DataLoader[Any]) -> Generator[Sent, None, None]:
     """What the workers hand over; what ends one of them is told as if it had happened here."""
     try:
         yield from loader

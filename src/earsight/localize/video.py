@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+from earsight.ahead import ahead
 from earsight.errors import MediaError
-from earsight.localize.ahead import ahead
 from earsight.localize.files import USUAL, make_way, outputs, write_json
 from earsight.localize.film import write_film
 from earsight.localize.glances import glances

@@ -1,10 +1,10 @@
-"""Work ahead: one thread makes what another one uses, so that the model and the film share the cores."""
+"""Work ahead: one thread makes what another one uses, so that reading, computing and drawing go on side by side."""
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import closing
 from typing import Generic, TypeVar
 
@@ -19,7 +19,7 @@ class _End(Generic[T]):
         self.error = error
 
 
-def ahead(items: Generator[T, None, None], room: int) -> Iterator[T]:
+def ahead(items: Generator[T, None, None], room: int) -> Generator[T, None, None]:
     """The items in order, made by a thread of their own, at most `room` of them before they are asked for.
 
     What the thread raises is raised here. When this is closed early the thread ends too.

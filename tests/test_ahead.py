@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
+from earsight.ahead import ahead
 from earsight.errors import MediaError
-from earsight.localize.ahead import ahead
 
 
 def working() -> int:
