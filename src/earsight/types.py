@@ -159,10 +159,6 @@ class Batch:
         """The clips at these places."""
         return self.each(lambda x: x[at], tuple(self.ids[i] for i in at))
 
-    def pin_memory(self) -> Batch:
-        """In page-locked memory, from where copies to a GPU run beside the computation; data loaders call this."""
-        return self.each(lambda x: x.pin_memory())
-
     def each(self, change: Callable[[Tensor], Tensor], ids: tuple[str, ...] | None = None) -> Batch:
         """The same of changed tensors, of other clips when `ids` names them."""
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2.functional import resize
 
-from earsight.data.pictures import cut_and_resized, cut_pictures
+from earsight.data.pictures import cut_and_resized, cut_pictures, places_of
 from earsight.types import U8
 
 Seen = tuple[int, int, int, int, int]
@@ -99,7 +99,8 @@ def test_a_gpu_cuts_many_pictures_at_once(kind: str) -> None:
         every = [(size, view) for size in (*SIZES, (256, 341), (256, 455)) for view in views(size, shorter, side)]
         frames = [torch.from_numpy(picture(size, kind)) for size, _ in every]
         sizes, seen = torch.tensor([size for size, _ in every]), torch.tensor([view for _, view in every])
-        got = cut_pictures([frame.cuda() for frame in frames], sizes, seen, side).cpu()
+        there = [frame.cuda() for frame in frames]
+        got = cut_pictures(places_of(there), sizes, seen, side, torch.device("cuda")).cpu()
         wanted = torch.stack([expected(f.numpy(), view, side) for f, (_, view) in zip(frames, every, strict=True)])
         apart = (got.int() - wanted.int()).abs()
         assert apart.max() <= 2  # torchvision's weights are rounded

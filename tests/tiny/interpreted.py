@@ -13,7 +13,7 @@ import numpy as np
 def pictures() -> None:
     import torch
 
-    from earsight.data.pictures import cut_and_resized, cut_pictures
+    from earsight.data.pictures import cut_and_resized, cut_pictures, places_of
 
     random, side = np.random.default_rng(0), 4
     sizes = [(9, 12), (6, 7), (12, 5)]
@@ -21,7 +21,7 @@ def pictures() -> None:
     frames = [random.integers(0, 256, (3, *size), dtype=np.uint8) for size in sizes]
     given = [torch.from_numpy(frame) for frame in frames]
     given[0] = torch.from_numpy(np.ascontiguousarray(frames[0].transpose(1, 2, 0))).permute(2, 0, 1)
-    got = cut_pictures(given, torch.tensor(sizes), torch.tensor(views), side)
+    got = cut_pictures(places_of(given), torch.tensor(sizes), torch.tensor(views), side, torch.device("cpu"))
     for one, frame, view in zip(got, frames, views, strict=True):
         wanted = cut_and_resized(frame, *view[:4], side, bool(view[4]))
         assert int((one.int() - wanted.int()).abs().max()) <= 2, view

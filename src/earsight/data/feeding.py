@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import queue
+import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -13,13 +16,18 @@ from torch import Tensor
 
 from earsight.ahead import ahead
 from earsight.data.decoding import Found, decode_files
+from earsight.data.flat import Flat
 from earsight.data.items import Failure, Loaded, Sent
 from earsight.data.parcel import Parcel
+from earsight.types import Batch
 
 TOGETHER = 4
 """Batches whose pictures are decoded together."""
 AHEAD = 6
 """Batches that lie ready on a GPU, so that it has work while the next ones are decoded."""
+TURNS = 0.0005
+"""Seconds after which a thread must let another one run. In Python's own 5 ms, of which a batch needs several, a GPU
+takes a quarter of a training step."""
 
 
 def deliver(sent: Sequence[Sent], device: torch.device) -> list[Loaded]:
@@ -27,34 +35,40 @@ def deliver(sent: Sequence[Sent], device: torch.device) -> list[Loaded]:
 
     Their files are decoded together, because beside a training step the decoder takes nearly as long for a few.
     """
-    parcels = [one.batch for one in sent if isinstance(one.batch, Parcel)]
+    batches = [one.batch.opened() if isinstance(one.batch, Flat) else one.batch for one in sent]
+    parcels = [batch for batch in batches if isinstance(batch, Parcel)]
     found = iter(decode_files([file for parcel in parcels for file in parcel.files()], device))
-    return [_delivered(one, device, found) for one in sent]
+    return [_delivered(batch, one.failures, device, found) for batch, one in zip(batches, sent, strict=True)]
 
 
-def _delivered(sent: Sent, device: torch.device, found: Iterator[Found]) -> Loaded:
-    if sent.batch is None:
-        return Loaded(None, sent.failures)
-    if not isinstance(sent.batch, Parcel):
-        return Loaded(sent.batch.to(device), sent.failures)
-    batch, failed = sent.batch.unpack(device, found)
+def _delivered(
+    given: Batch | Parcel | None, failures: tuple[Failure, ...], device: torch.device, found: Iterator[Found]
+) -> Loaded:
+    if given is None:
+        return Loaded(None, failures)
+    if not isinstance(given, Parcel):
+        return Loaded(given.to(device), failures)
+    batch, failed = given.unpack(device, found)
     if not failed:
-        return Loaded(batch, sent.failures)
-    failures = [Failure(batch.ids[i], reason) for i, reason in sorted(failed.items())]
+        return Loaded(batch, failures)
+    spoilt = [Failure(batch.ids[i], reason) for i, reason in sorted(failed.items())]
     keep = [i for i in range(len(batch)) if i not in failed]
-    return Loaded(batch.some(keep) if keep else None, (*sent.failures, *failures))
+    return Loaded(batch.some(keep) if keep else None, (*failures, *spoilt))
 
 
 class Feed(Iterator[Loaded]):
     """An iterator over steps whose batches are on the device.
 
-    On a GPU a thread takes batches from the workers and unpacks them on a stream of its own, a few steps ahead. The
-    computation waits for nothing but the batch it needs, and `waited` says how long that was. `close` ends the thread.
+    On a GPU a thread takes batches from the workers into page-locked memory, from where copies run beside the
+    computation, and another unpacks them on a stream of its own, a few steps ahead. The computation waits for nothing
+    but the batch it needs, and `waited` says how long that was. `close` ends the threads.
     """
 
     def __init__(self, sent: Generator[Sent, None, None], device: torch.device) -> None:
         if str(device) == "cuda":  # which streams do not take for one of several
             device = torch.device("cuda", torch.cuda.current_device())
+        if device.type == "cuda":
+            sys.setswitchinterval(min(TURNS, sys.getswitchinterval()))
         self._device, self._sent = device, sent
         self._ready = ahead(_unpacked(sent, device), AHEAD) if device.type == "cuda" else None
         self._waits: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
@@ -92,7 +106,7 @@ class Feed(Iterator[Loaded]):
         return waited
 
     def close(self) -> None:
-        """Nobody wants more: let the thread end before the GPU is taken from under it."""
+        """Nobody wants more: let the threads end before the GPU is taken from under it."""
         (self._sent if self._ready is None else self._ready).close()
 
 
@@ -107,13 +121,56 @@ def _used(x: Tensor, stream: torch.cuda.Stream) -> Tensor:
     return x
 
 
+class _Locked:
+    """Page-locked memory for one batch after another."""
+
+    def __init__(self) -> None:
+        self.memory = torch.empty(0, dtype=torch.uint8)
+        self.taken: torch.cuda.Event | None = None
+        """When the GPU has taken what lies here."""
+
+    def hold(self, data: Tensor) -> Tensor:
+        """A copy of `data` here."""
+        if self.taken is not None:
+            self.taken.synchronize()
+        if len(self.memory) < len(data):
+            self.memory = torch.empty(len(data) * 9 // 8, dtype=torch.uint8, pin_memory=True)
+        return self.memory[: len(data)].copy_(data)
+
+
+class _Held(NamedTuple):
+    sent: Sent
+    locked: _Locked | None
+
+
+def _held(
+    sent: Generator[Sent, None, None], device: torch.device, idle: queue.SimpleQueue[_Locked]
+) -> Generator[_Held, None, None]:
+    """Batches in page-locked memory, in what is idle of it as long as there is some."""
+    torch.cuda.set_device(device)
+    with closing(sent):
+        for one in sent:
+            if not isinstance(one.batch, Flat):
+                yield _Held(one, None)
+                continue
+            try:
+                locked = idle.get_nowait()
+            except queue.Empty:
+                locked = _Locked()
+            yield _Held(one._replace(batch=replace(one.batch, data=locked.hold(one.batch.data))), locked)
+
+
 def _unpacked(sent: Generator[Sent, None, None], device: torch.device) -> Generator[_Ready, None, None]:
     """Batches on the device, unpacked on a stream of their own by the thread that asks for them."""
     torch.cuda.set_device(device)
     stream = torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
-    with closing(sent), torch.cuda.stream(stream):
-        while group := list(islice(sent, TOGETHER)):
-            for loaded in deliver(group, device):
+    idle: queue.SimpleQueue[_Locked] = queue.SimpleQueue()
+    with closing(ahead(_held(sent, device, idle), TOGETHER)) as held, torch.cuda.stream(stream):
+        while group := list(islice(held, TOGETHER)):
+            for loaded, one in zip(deliver([one.sent for one in group], device), group, strict=True):
                 event = torch.cuda.Event()  # type: ignore[no-untyped-call]
                 event.record(stream)
+                if one.locked is not None:
+                    one.locked.taken = event
+                    idle.put(one.locked)
                 yield _Ready(loaded, event)

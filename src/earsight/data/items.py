@@ -18,6 +18,7 @@ from torch.utils.data import Dataset
 
 from earsight.config import Inputs
 from earsight.data.clips import ClipSet, W, fit_waveform
+from earsight.data.flat import Flat
 from earsight.data.pack import decode
 from earsight.data.parcel import Given, Parcel, Pictures
 from earsight.data.truth import crop_boxes, truth_map
@@ -50,8 +51,12 @@ class Loaded(NamedTuple):
 class Sent(NamedTuple):
     """One step's clips as a worker hands them over."""
 
-    batch: Batch | Parcel | None
+    batch: Batch | Parcel | Flat[Batch | Parcel] | None
     failures: tuple[Failure, ...]
+
+    def flat(self) -> Sent:
+        """With the batch in one piece, for another process or for a GPU."""
+        return self if self.batch is None or isinstance(self.batch, Flat) else Sent(Flat.of(self.batch), self.failures)
 
 
 class Visit(NamedTuple):
@@ -104,11 +109,16 @@ class Items(Dataset[Any]):
         inputs: how they become inputs.
         wanted: what training asks for; None looks at whole pictures.
         encoded: hand pictures and sounds over as they are stored.
-        decode: of these, every how many-th clip's picture is decoded first; 0 for none.
+        decode: decode the pictures among these first.
     """
 
     def __init__(
-        self, clip_set: ClipSet, inputs: Inputs, wanted: Wanted | None = None, encoded: bool = False, decode: int = 0
+        self,
+        clip_set: ClipSet,
+        inputs: Inputs,
+        wanted: Wanted | None = None,
+        encoded: bool = False,
+        decode: bool = False,
     ) -> None:
         self.clip_set, self.inputs, self.wanted, self.encoded, self.decode = clip_set, inputs, wanted, encoded, decode
 
@@ -133,8 +143,7 @@ class Items(Dataset[Any]):
         if self.encoded:
             stored = self.clip_set.encoded(i, inputs.rate, seconds, draw)
             view, truth = self._view(stored.id, stored.height, stored.width, i, epoch)
-            here = self.decode > 0 and i % self.decode == 0
-            data = np.ascontiguousarray(decode(stored).transpose(1, 2, 0)) if here else stored.jpeg
+            data = np.ascontiguousarray(decode(stored).transpose(1, 2, 0)) if self.decode else stored.jpeg
             given = Given(stored.id, data, stored.height, stored.width, view)
             return Read(given, torch.from_numpy(_heard(stored, stored.waveform, inputs, samples)), truth)
         clip = self.clip_set.read(i, inputs.rate, seconds, draw)
@@ -194,6 +203,11 @@ def together(items: list[Item | Failure]) -> Sent:
         return Sent(Batch(seen, waves, index, ids, truth, which, beside, near_waves), failures)
     stored, stored_beside = _given(own), _given(near) if near else None
     return Sent(Parcel(stored, waves, index, ids, truth, which, stored_beside, near_waves), failures)
+
+
+def together_flat(items: list[Item | Failure]) -> Sent:
+    """The same in one piece."""
+    return together(items).flat()
 
 
 def _waves(clips: Sequence[Read]) -> Tensor:

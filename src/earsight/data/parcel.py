@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from earsight.data.decoding import File, Found
-from earsight.data.pictures import cut_and_resized, cut_pictures
+from earsight.data.pictures import cut_and_resized, cut_pictures, places_of
 from earsight.data.view import View
 from earsight.types import U8, Batch
 
@@ -36,87 +37,82 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True)
 class Pictures:
-    """The pictures of a batch as workers hand them over: some as JPEG files, some decoded.
+    """The pictures of a batch as workers hand them over.
 
     Args:
-        jpegs: uint8 (n,), the files one after another.
-        pixels: uint8 (m,), the decoded pictures one after another, colours side by side.
-        ends: int64 (B,), where each ends in `jpegs` or `pixels`.
-        decoded: bool (B,), which are in `pixels`.
+        data: uint8 (n,), one after another: JPEG files, or pictures with their colours side by side.
+        ends: int64 (B,), where each ends.
         sizes: int64 (B, 2), heights and widths.
         views: int64 (B, 5), of each view: height and width that the picture is resized to, left, top, mirrored or not.
+        decoded: whether they are pictures already.
         side: of the square that is seen.
         ids: whose pictures they are.
     """
 
-    jpegs: Tensor
-    pixels: Tensor
+    data: Tensor
     ends: Tensor
-    decoded: Tensor
     sizes: Tensor
     views: Tensor
+    decoded: bool
     side: int
     ids: tuple[str, ...]
 
     @classmethod
     def of(cls, given: Sequence[Given]) -> Pictures:
-        parts: tuple[list[U8], list[U8]] = [np.zeros(0, np.uint8)], [np.zeros(0, np.uint8)]
-        lengths, ends = [0, 0], []
-        decoded = [one.data.ndim == 3 for one in given]
-        for one, which in zip(given, decoded, strict=True):
-            parts[which].append(one.data.reshape(-1))
-            lengths[which] += one.data.size
-            ends.append(lengths[which])
         views = [one.view for one in given]
         return cls(
-            torch.from_numpy(np.concatenate(parts[0])),
-            torch.from_numpy(np.concatenate(parts[1])),
-            torch.tensor(ends),
-            torch.tensor(decoded),
+            torch.from_numpy(np.concatenate([one.data.reshape(-1) for one in given])),
+            torch.tensor([one.data.size for one in given]).cumsum(0),
             torch.tensor([(one.height, one.width) for one in given]),
             torch.tensor([(view.height, view.width, view.left, view.top, int(view.flip)) for view in views]),
+            given[0].data.ndim == 3,
             views[0].side,
             tuple(one.id for one in given),
         )
 
-    def pin_memory(self) -> Pictures:
-        """Only what is copied to the GPU as it is; the files are parsed here first."""
-        pixels, sizes, views = (x.pin_memory() for x in (self.pixels, self.sizes, self.views))
-        return replace(self, pixels=pixels, sizes=sizes, views=views)
+    def each(self, change: Callable[[Tensor], Tensor]) -> Pictures:
+        """The same of changed tensors."""
+        data, ends, sizes, views = (change(x) for x in (self.data, self.ends, self.sizes, self.views))
+        return replace(self, data=data, ends=ends, sizes=sizes, views=views)
 
     def files(self) -> list[File]:
         """Those that are yet to be decoded."""
-        return [File(data, *size) for data, size, done in self._parts(self.pixels) if not done]
+        if self.decoded:
+            return []
+        return [File(data, *size) for data, size in zip(self._parts(), self.sizes.tolist(), strict=True)]
 
     def seen(self, device: torch.device, found: Iterator[Found]) -> tuple[Tensor, dict[int, str]]:
         """uint8 (B, 3, side, side) on `device`, and why a picture could not be decoded, which is then black.
 
         `found` gives what the files were decoded to.
         """
-        pictures: list[Tensor] = []
-        failed: dict[int, str] = {}
-        for i, (data, (height, width), done) in enumerate(self._parts(self.pixels.to(device, non_blocking=True))):
-            one = Found(data.view(height, width, 3).permute(2, 0, 1)) if done else next(found)
-            pictures.append(one.picture)
-            if one.failed:
-                failed[i] = f"{self.ids[i]}: {one.failed}."
-        if device.type == "cuda":
-            return cut_pictures(pictures, self.sizes, self.views, self.side), failed
+        if self.decoded and device.type == "cuda":
+            data = self.data.to(device, non_blocking=True)
+            begins = data.data_ptr() + self.ends - 3 * self.sizes.prod(1)
+            places = torch.stack((begins, torch.ones_like(begins), torch.full_like(begins, 3)), 1)
+            return cut_pictures(places, self.sizes, self.views, self.side, device), {}
+        if self.decoded:
+            sides = zip(self._parts(), self.sizes.tolist(), strict=True)
+            pictures = [data.view(height, width, 3).permute(2, 0, 1) for data, (height, width) in sides]
+            return self._seen_alone(pictures), {}
+        decoded = list(islice(found, len(self.ids)))
+        failed = {i: f"{self.ids[i]}: {one.failed}." for i, one in enumerate(decoded) if one.failed}
+        pictures = [one.picture for one in decoded]
+        if device.type != "cuda":
+            return self._seen_alone(pictures), failed
+        return cut_pictures(places_of(pictures), self.sizes, self.views, self.side, device), failed
+
+    def _seen_alone(self, pictures: list[Tensor]) -> Tensor:
+        """One by one on a CPU."""
         views: list[list[int]] = self.views.tolist()
-        return torch.stack([self._seen_alone(*pair) for pair in zip(pictures, views, strict=True)]), failed
+        seen = []
+        for picture, (height, width, left, top, flip) in zip(pictures, views, strict=True):
+            seen.append(cut_and_resized(picture.numpy(), height, width, left, top, self.side, bool(flip)))
+        return torch.stack(seen)
 
-    def _seen_alone(self, picture: Tensor, view: list[int]) -> Tensor:
-        height, width, left, top, flip = view
-        return cut_and_resized(picture.numpy(), height, width, left, top, self.side, bool(flip))
-
-    def _parts(self, pixels: Tensor) -> Iterator[tuple[Tensor, tuple[int, int], bool]]:
-        """The bytes of each picture, its size, and whether it is decoded, then taken from `pixels`."""
-        begins = [0, 0]
-        for end, done, (height, width) in zip(
-            self.ends.tolist(), self.decoded.tolist(), self.sizes.tolist(), strict=True
-        ):
-            yield (pixels if done else self.jpegs)[begins[done] : end], (height, width), done
-            begins[done] = end
+    def _parts(self) -> list[Tensor]:
+        ends: list[int] = self.ends.tolist()
+        return [self.data[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -135,20 +131,20 @@ class Parcel:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def pin_memory(self) -> Parcel:
-        """In page-locked memory, from where copies to a GPU run beside the computation; data loaders call this."""
+    def each(self, change: Callable[[Tensor], Tensor]) -> Parcel:
+        """The same of changed tensors."""
 
         def maybe(x: Tensor | None) -> Tensor | None:
-            return None if x is None else x.pin_memory()
+            return None if x is None else change(x)
 
         return Parcel(
-            self.pictures.pin_memory(),
-            self.waveforms.pin_memory(),
-            self.index.pin_memory(),
+            self.pictures.each(change),
+            change(self.waveforms),
+            change(self.index),
             self.ids,
             maybe(self.truth),
             maybe(self.supervised),
-            None if self.near_pictures is None else self.near_pictures.pin_memory(),
+            None if self.near_pictures is None else self.near_pictures.each(change),
             maybe(self.near_waveforms),
         )
 

@@ -47,27 +47,32 @@ def cut_and_resized(frame: U8, height: int, width: int, left: int, top: int, sid
     return cut.flip(-1) if flip else cut
 
 
-def cut_pictures(pictures: list[Tensor], sizes: Tensor, views: Tensor, side: int) -> Tensor:
+def places_of(pictures: list[Tensor]) -> Tensor:
+    """Where pictures lie on a GPU, as `cut_pictures` asks for it."""
+    return torch.tensor([(one.data_ptr(), one.stride(0), one.stride(2)) for one in pictures])
+
+
+def cut_pictures(places: Tensor, sizes: Tensor, views: Tensor, side: int, device: torch.device) -> Tensor:
     """The same of many pictures on a GPU by one kernel: between the large kernels of a training step, every small one
     has to wait its turn. Nothing waits for the device.
 
     Args:
-        pictures: uint8 (3, H, W) on the GPU, of any sizes, with the pixels of a row and the rows behind each other;
-            their colours may be apart, as a GPU decodes them, or side by side, as a CPU does.
+        places: int64 (B, 3), where the first byte of each picture lies on the device, and how many bytes lie between
+            its colours and between its pixels: the colours of a picture may be apart, as a GPU decodes them, or side by
+            side, as a CPU does. Pixels of a row and rows lie behind each other.
         sizes: int64 (B, 2), their heights and widths.
         views: int64 (B, 5), height and width that each is resized to, left and top of the square, 1 where mirrored.
         side: of the square.
+        device: the GPU.
 
     Returns:
         uint8 (B, 3, side, side), at most 2 levels from what `cut_and_resized` gives, whose weights are rounded.
     """
     from earsight.data import picture_kernels  # which needs a GPU's compiler
 
-    device = pictures[0].device
-    out = torch.empty((len(pictures), 3, side, side), dtype=torch.uint8, device=device)
-    places = torch.tensor([(one.data_ptr(), one.stride(0), one.stride(2)) for one in pictures])
+    out = torch.empty((len(places), 3, side, side), dtype=torch.uint8, device=device)
     if device.type == "cuda":
         places = places.pin_memory()
     given = [x.to(device, non_blocking=True) for x in (places, sizes, views)]
-    picture_kernels.see[(len(pictures) * side,)](*given, out, side, 1 << (side - 1).bit_length())
+    picture_kernels.see[(len(places) * side,)](*given, out, side, 1 << (side - 1).bit_length())
     return out

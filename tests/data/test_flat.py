@@ -1,0 +1,61 @@
+"""A batch in one piece is the batch."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+import torch
+from torch import Tensor
+
+from earsight.data.flat import ALIGNED, Flat
+from earsight.types import Batch
+
+
+def batch(truth: bool) -> Batch:
+    random = torch.Generator().manual_seed(1)
+    frames = torch.randint(0, 255, (3, 3, 5, 5), dtype=torch.uint8, generator=random)
+    given = torch.rand(3, 5, 5, generator=random) if truth else None
+    known = torch.tensor([True, False, True]) if truth else None
+    waveforms = torch.rand(7, 3, generator=random).T  # not in the order of memory
+    return Batch(frames, waveforms, torch.tensor([4, 0, 9]), ("a", "b", "c"), given, known)
+
+
+def tensors(one: Batch) -> list[Tensor]:
+    found: list[Tensor] = []
+
+    def keep(x: Tensor) -> Tensor:
+        found.append(x)
+        return x
+
+    one.each(keep)
+    return found
+
+
+@pytest.mark.parametrize("truth", [False, True])
+def test_a_batch_in_one_piece_opens_to_what_it_was(truth: bool) -> None:
+    given = batch(truth)
+    flat = Flat.of(given)
+    assert flat.data.is_shared()
+    opened = flat.opened()
+    assert opened.ids == given.ids
+    ours, theirs = tensors(opened), tensors(given)
+    assert len(ours) == len(theirs) == (5 if truth else 3)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine.dtype == other.dtype
+        assert torch.equal(mine, other)
+        assert mine.is_contiguous()
+        assert (mine.data_ptr() - flat.data.data_ptr()) % ALIGNED == 0
+        assert mine.untyped_storage().data_ptr() == flat.data.data_ptr()
+
+
+def test_what_is_changed_in_the_piece_is_changed_in_the_batch() -> None:
+    flat = Flat.of(batch(False))
+    flat.data.zero_()
+    assert not any(x.any() for x in tensors(flat.opened()))
+
+
+def test_only_one_tensor_of_it_has_data() -> None:
+    flat = Flat.of(batch(True))
+    assert all(x.is_meta for x in tensors(flat.form))
+    assert len(pickle.dumps(flat.form)) < 4000
