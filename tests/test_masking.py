@@ -10,7 +10,8 @@ import torch
 from torch.nn import functional as F
 
 from earsight.errors import DataError, UsageError
-from earsight.masking import _mask, levels, needed, predict
+from earsight.levels import levels, needed
+from earsight.masking import own_scores, predict
 from earsight.protocols import PROTOCOLS, Protocol, get
 from earsight.ranks import Ranked
 from earsight.types import Maps
@@ -21,6 +22,18 @@ TOP_HALF = sorted(name for name, protocol in PROTOCOLS.items() if protocol.thres
 def some_maps(count: int = 5, side: int = 7, bounds: tuple[float, float] | None = (-33.3, 33.3)) -> Maps:
     dense = torch.randn(count, side, side, generator=torch.Generator().manual_seed(3)) * 8
     return Maps(dense, dense, bounds, torch.arange(count).float())
+
+
+def as_defined(flat: torch.Tensor, protocol: Protocol) -> torch.Tensor:
+    """The mask (B, n) of scores (B, n), each step of its definition written down."""
+    if protocol.scaling == "minmax":
+        low, high = flat.aminmax(dim=1, keepdim=True)
+        flat = torch.where(high > low, (flat - low) / (high - low), flat)
+    if protocol.threshold == "top_half":
+        at = flat.kthvalue(int(flat.shape[1] * protocol.level) + 1, dim=1, keepdim=True).values
+    else:
+        at = torch.full_like(flat[:, :1], protocol.level)
+    return flat > at if protocol.strict else flat >= at
 
 
 @pytest.mark.parametrize(("level", "kept"), [(0.3, 7), (0.5, 5), (0.7, 3)])
@@ -141,7 +154,7 @@ def test_one_level_says_what_the_definition_says(
     }[kind]
     protocol = Protocol("t", threshold=threshold, level=level, scaling=scaling, strict=strict)  # type: ignore[arg-type]
     got = flat.numpy() >= levels(Ranked(flat.numpy(), cuts=needed([protocol], 900)[0]), protocol)[:, None]
-    np.testing.assert_array_equal(got, _mask(flat, protocol).numpy())
+    np.testing.assert_array_equal(got, as_defined(flat, protocol).numpy())
 
 
 def test_stretching_makes_neighbours_equal_and_the_level_knows() -> None:
@@ -190,10 +203,16 @@ def test_a_native_protocol_sees_the_native_map_and_its_bounds_alone(name: str, c
     assert not torch.equal(found.mask, predict(maps, get(name)).mask)
 
 
-def test_the_gpus_way_gives_the_same_native_mask() -> None:
+def test_a_native_mask_is_what_the_definition_says() -> None:
     maps, protocol = plateau(), Protocol("t", size=10, map="native")
     flat = maps.native.flatten(1)
-    assert torch.equal(_mask(flat, protocol).view(2, 10, 10), predict(maps, protocol).mask)
+    assert torch.equal(as_defined(flat, protocol).view(2, 10, 10), predict(maps, protocol).mask)
+
+
+@pytest.mark.parametrize("which", ["dense", "native"])
+def test_scores_on_the_own_grid_are_those_of_the_prediction_there(which: str) -> None:
+    maps, protocol = replace(plateau(), native_bounds=(0.0, 2.0)), Protocol("t", map=which)  # type: ignore[arg-type]
+    assert torch.equal(own_scores(maps, protocol), predict(maps, protocol, (10, 10)).score)
 
 
 @pytest.mark.gpu

@@ -116,8 +116,10 @@ class Optim:
     """On one GPU, launch each step at once as a graph of kernels, for methods whose steps are all alike."""
     seed: int = 0
     workers: int = 0
-    """Processes that read clips; 0 reads in the training process. From 8 on, they decode half of the pictures that a
-    GPU would decode, which may differ in a level or two."""
+    """Processes that read clips; 0 reads in the training process."""
+    decode: Literal["auto", "cpu", "gpu"] = "auto"
+    """Who decodes the pictures of a pack for training on a GPU: the processes that read, or the GPU, where colours then
+    differ a little. "auto" leaves it to the processes when there are 8 or more; do so too when others use the GPU."""
     val_every: int = 1
     """Epochs between validations; 0 validates only at the end."""
     keep: Literal["last", "best", "both"] = "last"

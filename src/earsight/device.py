@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 import torch
 
+from earsight import distributed
 from earsight.config import need
 
 HAS_KERNELS = find_spec("triton") is not None
@@ -27,3 +28,17 @@ def pick_device(device: str) -> str:
     need(not device.startswith("cuda") or torch.cuda.is_available(), "a CUDA GPU for device cuda", "none",
          "Use --device cpu.")  # fmt: skip
     return device
+
+
+def own_device(device: str) -> torch.device:
+    """The device of this process, of several on one machine; of several GPUs it becomes the current one.
+
+    That matters because Triton launches kernels on the current GPU, wherever the tensors lie.
+
+    >>> own_device("cpu")
+    device(type='cpu')
+    """
+    own = torch.device(device, distributed.local_rank()) if device == "cuda" else torch.device(device)
+    if own.type == "cuda":
+        torch.cuda.set_device(own)
+    return own

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from earsight import distributed, registry
+from earsight.arriving import Arriving, joined
 from earsight.config import need
 from earsight.data import loading
 from earsight.data.clips import ClipSet, Some
@@ -160,10 +160,10 @@ def evaluate_all(
     rank, world = (distributed.rank(), distributed.world()) if together else (0, 1)
     failures = list(unreadable) if rank == 0 else []
     seen: list[_Part] = []
-    last: _Made | None = None
+    last: Arriving | None = None
     done = 0
 
-    def scored(made: _Made) -> None:
+    def scored(made: Arriving) -> None:
         maps, index = made.arrived()
         records = score(maps, [tried.rows[i] for i in index], protocols, sizes)
         seen.append(_Part(index[0], records, made.kept() if keep_maps else None))
@@ -177,7 +177,7 @@ def evaluate_all(
                 _stop_when_too_many(failures, done, clip_set, max_failed)
                 if batch is not None:
                     # While a GPU is at work on this batch, the maps of the last one are scored on the CPU.
-                    made = _Made(model.localize(batch.frames, batch.waveforms), batch.index)
+                    made = Arriving(model.localize(batch.frames, batch.waveforms), batch.index)
                     if last is not None:
                         scored(last)
                     last = made
@@ -199,7 +199,7 @@ def evaluate_all(
     seen.sort(key=lambda part: part.first)
     place = {row.id: i for i, row in enumerate(clip_set.rows)}
     failures.sort(key=lambda failure: place[failure[0]])
-    kept = _joined([part.maps for part in seen if part.maps is not None])
+    kept = joined([part.maps for part in seen if part.maps is not None])
     return [
         Evaluation.of(
             Records.concat([part.records[i] for part in seen]),
@@ -213,27 +213,6 @@ def evaluate_all(
         )
         for i, protocol in enumerate(protocols)
     ]
-
-
-class _Made:
-    """Maps on their way to the CPU, and which clips they are of."""
-
-    def __init__(self, maps: Maps, index: Tensor) -> None:
-        self._maps = maps.each(lambda x: x.detach().float().to("cpu", non_blocking=True))
-        self._index = index.to("cpu", non_blocking=True)
-        self._there = torch.cuda.Event() if maps.dense.is_cuda else None  # type: ignore[no-untyped-call]
-        if self._there is not None:
-            self._there.record(torch.cuda.current_stream(maps.dense.device))
-
-    def arrived(self) -> tuple[Maps, list[int]]:
-        """The maps and the places of their clips, once they are there."""
-        if self._there is not None:
-            self._there.synchronize()
-        return self._maps, self._index.tolist()
-
-    def kept(self) -> Maps:
-        """The maps in ordinary memory, which may be much."""
-        return self._maps.each(torch.clone)
 
 
 @dataclass(frozen=True)
@@ -296,18 +275,3 @@ def _evaluating(model: Method) -> Iterator[None]:
     finally:
         for module, training in modes.items():
             module.training = training
-
-
-def _joined(parts: list[Maps]) -> Maps | None:
-    if not parts:
-        return None
-    confidences = [part.confidence for part in parts if part.confidence is not None]
-    dense = torch.cat([part.dense for part in parts])
-    same = all(part.native is part.dense for part in parts)
-    return Maps(
-        dense if same else torch.cat([part.native for part in parts]),
-        dense,
-        parts[0].bounds,
-        torch.cat(confidences) if confidences else None,
-        parts[0].native_bounds,
-    )

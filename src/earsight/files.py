@@ -15,10 +15,10 @@ from earsight.errors import UsageError
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a file beside `path`, then move it into place: readers see the old file or the new one.
 
-    The file beside has a name that no other thread or process uses; what `write` raises leaves nothing behind.
+    What `write` raises leaves nothing behind.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    beside = part_of(path)
     try:
         write(beside)
         with beside.open("rb") as file:
@@ -26,6 +26,11 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def part_of(path: Path) -> Path:
+    """A name beside `path` that no other thread or process uses, for a file that is still being written."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
 
 
 def is_part(path: Path) -> bool:

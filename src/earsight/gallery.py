@@ -8,7 +8,7 @@ import torch
 from earsight.data.clips import ClipSet
 from earsight.evaluate import Evaluation
 from earsight.heatmap import stretch
-from earsight.masking import predict, scaled
+from earsight.masking import own_scores, predict
 from earsight.methods.base import Method
 from earsight.plots import Tile
 from earsight.types import Maps
@@ -63,8 +63,7 @@ def groups(
     if evaluation.maps is None:
         raise ValueError("Expected an evaluation with its maps, but it was made without keep_maps=True.")
     at = {row.id: i for i, row in enumerate(clip_set.rows)}
-    raw, bounds = evaluation.maps.which(evaluation.protocol.map)
-    low, high = np.quantile(scaled(raw, bounds).numpy(), [0.5, 0.98])
+    low, high = np.quantile(own_scores(evaluation.maps, evaluation.protocol).numpy(), [0.5, 0.98])
     chosen = choices(evaluation)
     drawn: dict[int, Tile] = {}
     for i in sorted({i for some in chosen.values() for i in some}):  # a clip under two titles is read once

@@ -1,19 +1,33 @@
-"""What a protocol makes of maps that are numpy arrays: masking.py's `predict` for whoever localizes. No torch here."""
+"""What a protocol makes of maps: scores, masks and confidences. Each map is treated alone. No torch is needed here.
+
+`judged` takes numpy arrays, for whoever localizes; `masking.predict` takes torch's maps. Both follow one rule, `judge`,
+and differ only in who enlarges the maps.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from earsight import ranks
+from earsight.config import need
 from earsight.errors import UsageError
 from earsight.levels import levels, need_finite, needed
 from earsight.protocols import Protocol
 from earsight.resampling import upsampled
 from earsight.types import F32, Mask
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 Bounds = tuple[float, float] | None
+Size = tuple[int, int]
+T = TypeVar("T")
+Values = TypeVar("Values", F32, "Tensor")
 
 
 @dataclass(frozen=True)
@@ -45,14 +59,37 @@ class Found:
 
 @dataclass(frozen=True)
 class Judged:
-    """Scores float32 (B, H, W), masks bool (B, H, W) and confidences float32 (B,), as masking.py defines them."""
+    """What a protocol makes of B maps.
+
+    Args:
+        score: float32 (B, H, W), (map - low) / (high - low), not clipped; the raw map when it has no bounds.
+        mask: bool (B, H, W), the pixels that the protocol keeps.
+        confidence: float32 (B,), the same whatever size was asked for.
+    """
 
     score: F32
     mask: Mask
     confidence: F32
 
 
-def judged(found: Found, protocol: Protocol, size: tuple[int, int] | None = None) -> Judged:
+def pairs(
+    pictures: int, sounds: int, picture: npt.ArrayLike | None, sound: npt.ArrayLike | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Which of so many pictures and sounds each pair has, int64 (B,) and (B,): as said, or each with its own.
+
+    >>> pairs(2, 2, None, None), pairs(1, 2, [0, 0], [0, 1])
+    ((array([0, 1]), array([0, 1])), (array([0, 0]), array([0, 1])))
+    """
+    if picture is None or sound is None:
+        need(pictures == sounds, "as many sounds as pictures", f"{sounds} for {pictures}",
+             "Say which goes with which: picture=..., sound=...")  # fmt: skip
+        picture = sound = np.arange(pictures)
+    seen, heard = np.asarray(picture, np.int64), np.asarray(sound, np.int64)
+    need(seen.shape == heard.shape, "a picture and a sound for each pair", [seen.shape, heard.shape])
+    return seen, heard
+
+
+def judged(found: Found, protocol: Protocol, size: Size | None = None) -> Judged:
     """Turn maps into scores, masks and confidences at `size` (H, W), by default the protocol's own.
 
     >>> maps = np.array([[[0.0, 1.0], [2.0, 3.0]]], np.float32)
@@ -62,39 +99,53 @@ def judged(found: Found, protocol: Protocol, size: tuple[int, int] | None = None
     """
     native = protocol.map == "native"
     raw, bounds = (found.native, found.native_bounds) if native else (found.dense, found.bounds)
-    need_finite((raw.min(axis=(1, 2)), raw.max(axis=(1, 2))))
+
+    def at(size: Size) -> F32:
+        return scaled(np.stack([upsampled(one, *size, protocol) for one in raw]), bounds)
+
+    return judge(raw, bounds, found.confidence, protocol, size, at)
+
+
+def judge(
+    raw: F32, bounds: Bounds, own: F32 | None, protocol: Protocol, size: Size | None, at: Callable[[Size], F32]
+) -> Judged:
+    """The rule, for maps (B, h, w) on the method's own grid whose scores `at` gives at any size (H, W).
+
+    The confidence always comes from the protocol's own size, so that a threshold calibrated there holds for pictures of
+    any size. The policy `adaptive` needs a ground truth, which only `scoring.score` has.
+    """
+    highest: F32 = raw.max(axis=(1, 2))
+    need_finite((raw.min(axis=(1, 2)), highest))
     square = (protocol.size, protocol.size)
-    score = _at(raw, bounds, protocol, size or square)
+    score = at(size or square)
     flat = score.reshape(len(score), -1)
     ranked = ranks.Ranked(flat, cuts=needed([protocol], flat.shape[1])[0])
     mask: Mask = (flat >= levels(ranked, protocol)[:, None]).reshape(score.shape)
     if protocol.confidence == "native":
-        return Judged(score, mask, _own(found))
+        return Judged(score, mask, need_own(own))
     if protocol.confidence == "max":
-        return Judged(score, mask, _scaled(raw.max(axis=(1, 2)), bounds))
-    measured = score if score.shape[1:] == square else _at(raw, bounds, protocol, square)
+        return Judged(score, mask, scaled(highest, bounds))
+    measured = score if score.shape[1:] == square else at(square)
     flat = measured.reshape(len(score), -1)
     if protocol.confidence == "peak":
         return Judged(score, mask, flat.max(axis=1))
     return Judged(score, mask, ranks.Ranked(flat, top=needed([protocol], flat.shape[1])[1]).top_mean)
 
 
-def _at(raw: F32, bounds: Bounds, protocol: Protocol, size: tuple[int, int]) -> F32:
-    """Maps (B, h, w) at a size, as shares of their bounds."""
-    return _scaled(np.stack([upsampled(one, *size, protocol) for one in raw]), bounds)
+def scaled(values: Values, bounds: Bounds) -> Values:
+    """Values as shares of their bounds.
+
+    >>> scaled(np.array([1.0, 4.0], np.float32), (0.0, 4.0)).tolist()
+    [0.25, 1.0]
+    """
+    return values if bounds is None else (values - bounds[0]) / (bounds[1] - bounds[0])
 
 
-def _scaled(values: F32, bounds: Bounds) -> F32:
-    if bounds is None:
-        return values
-    shares: F32 = (values - np.float32(bounds[0])) / np.float32(bounds[1] - bounds[0])
-    return shares
-
-
-def _own(found: Found) -> F32:
-    if found.confidence is None:
+def need_own(confidence: T | None) -> T:
+    """A method's own confidence; refused where it has none."""
+    if confidence is None:
         raise UsageError(
             "Expected a method with a confidence of its own, but got maps without one. "
             "Use a protocol with confidence 'max' or 'top_quarter_mean'."
         )
-    return found.confidence
+    return confidence

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from earsight.checkpoint import Weights, find_weights
 from earsight.config import check_choices, need
 from earsight.errors import TrainingError, UsageError
-from earsight.masking import scaled
+from earsight.judging import scaled
 from earsight.methods import ogl
 from earsight.methods.base import Method, Stage
 from earsight.protocols import Protocol

@@ -19,7 +19,9 @@ import numpy as np
 import torch
 
 from earsight.data.truth import truth_cells, truth_part
-from earsight.masking import levels, native_confidence, need_finite, needed, order_statistic, resized, scaled
+from earsight.judging import scaled
+from earsight.levels import levels, need_finite, needed, order_statistic
+from earsight.masking import native_confidence, resized
 from earsight.metrics.base import F64, SIZES, Records
 from earsight.protocols import Protocol
 from earsight.ranks import Ranked

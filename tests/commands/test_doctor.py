@@ -64,6 +64,39 @@ def test_a_package_that_does_not_import_is_named(monkeypatch: pytest.MonkeyPatch
     assert "Not working: no_such_package." in out
 
 
+def test_every_extra_of_the_package_is_told_with_what_it_is_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    quick(monkeypatch)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "gradio            not installed: the page in the browser, earsight app (pip install 'earsight[app]')" in out
+    assert "onnxruntime       not installed: exported models (pip install 'earsight[onnx]')" in out
+    assert "tensorboard       not installed: training curves in TensorBoard (pip install tensorboard)" in out
+
+
+def test_an_extra_that_is_there_and_does_not_import_breaks_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    quick(monkeypatch)
+    monkeypatch.setattr(doctor, "OPTIONAL", {"earsight.no_such_part": "nothing"})
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    assert main(["doctor"]) == 0
+    assert "No module named 'earsight.no_such_part'" in capsys.readouterr().out
+
+
+def test_gradio_is_looked_up_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} was imported")
+
+    monkeypatch.setattr("importlib.metadata.version", lambda name: f"the version of {name}")
+    monkeypatch.setattr("importlib.import_module", refuse)
+    assert doctor._version("gradio") == "the version of gradio"
+    with pytest.raises(AssertionError, match="torch was imported"):
+        doctor._version("torch")
+
+
 def test_little_disk_space_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_ROOM", 1e30)
     with pytest.raises(EarsightError, match="too little for a run; make room"):

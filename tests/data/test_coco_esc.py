@@ -186,6 +186,14 @@ def test_missing_photos_and_sounds_are_named_and_too_many_stop(tmp_path: Path, c
     clips = open_set("coco_esc:val", out)
     with pytest.raises(MediaError, match=r"could not be packed: .* has no picture"):
         clips.read(0, 2000, 3.0)
+    lost = clips.lost()
+    assert lost[0].startswith(f"{photo}: could not be packed: {photo}: has no picture.")
+    pairs = lists.pairs("val")
+    assert set(lost) == {i for i, pair in enumerate(pairs) if pair.photo == photo or pair.sound == sound}
+    assert {reason.partition(":")[0] for reason in lost.values()} == {photo, sound}
+    assert isinstance(clips, PackedPairs)
+    learned = PackedPairs("train", clips.rows, pairs, clips.tables)  # a visit of training may hear another sound
+    assert set(learned.lost()) == {i for i, pair in enumerate(pairs) if pair.photo == photo}
     coco_trees.put_photos(trees[0] / "val2017", [photo])  # found there as well
     for path in (trees[1] / "audio").iterdir():
         path.unlink()

@@ -172,7 +172,7 @@ def test_waiting_for_data_is_told_once() -> None:
 def test_a_gpu_sees_and_hears_what_a_cpu_does(workers: int) -> None:
     clips = Jpegs()
     visits = [[Visit(i, epoch, i, i) for i in range(14) if SIZES[i % 7] != (20, 1200)] for epoch in range(6)]
-    feed = Loader(clips, INPUTS, Wanted(2), workers=workers, device="cuda").feed(visits)
+    feed = Loader(clips, INPUTS, Wanted(2), workers=workers, device="cuda", decode="auto").feed(visits)
     on_gpu = [loaded.batch for loaded in feed]
     on_cpu = [loaded.batch for loaded in Loader(clips, INPUTS, Wanted(2)).feed(visits)]
     assert len(on_gpu) == len(on_cpu) == 6

@@ -13,7 +13,7 @@ from PIL import Image
 from earsight.config import Inputs
 from earsight.errors import MediaError, UsageError
 from earsight.localize import given
-from earsight.localize.given import loud_file_time, picture_of, resampled, silent, sound_of
+from earsight.localize.given import loud_file_time, picture_of, silent, sound_of
 from earsight.media.read import read_audio, read_image
 
 INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
@@ -62,15 +62,6 @@ def test_an_array_is_heard_as_the_file_that_holds_it(tmp_path: Path, rate: int) 
 def test_channels_are_mixed() -> None:
     left = make.chirp(1.0, 8000)
     np.testing.assert_allclose(sound_of(np.stack([left, 0 * left]), 8000, INPUTS), left / 2, atol=1e-6)
-
-
-def test_resampling_keeps_a_tone_and_removes_what_the_new_rate_cannot_hold() -> None:
-    t = np.arange(44100) / 44100
-    low, high = (np.sin(2 * np.pi * f * t).astype(np.float32) for f in (440, 9000))
-    at = np.arange(8000) / 8000
-    kept = resampled(low, 44100, 8000)[200:-200]
-    np.testing.assert_allclose(kept, np.sin(2 * np.pi * 440 * at)[200:-200], atol=0.01)
-    assert np.abs(resampled(high, 44100, 8000)[200:-200]).max() < 0.01
 
 
 def test_no_sound_is_silence_and_short_sound_is_repeated() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from earsight.errors import MediaError, UsageError
+from earsight.media.accept import ACCEPTED, CLIPS, PICTURES
 from earsight.media.read import Limits, iter_frames, probe, read_audio, read_clip, read_frame, read_image, read_pair
 
 
@@ -143,3 +144,11 @@ def test_importing_the_reader_imports_neither_torch_nor_av() -> None:
     code = "import earsight.media.read, earsight.media.write, sys; print({'torch', 'av'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_every_kind_that_messages_list_has_its_ending() -> None:
+    named = {f".{kind}" for kinds in ACCEPTED.split("; ") for kind in kinds.split(", ")}
+    assert named < CLIPS | PICTURES
+    assert not CLIPS & PICTURES
+    assert {".mp4", ".m4v", ".mts", ".wav", ".aif"} < CLIPS
+    assert {".jpg", ".jpeg", ".png"} < PICTURES

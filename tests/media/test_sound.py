@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from earsight.media.read import probe, read_audio
+from earsight.media.sound import resampled
 
 VIDEOS = list(make.VIDEO_CODECS)
 SOUNDS = list(make.SOUND_FILES)
@@ -120,3 +121,17 @@ def test_one_sample_of_sound_is_sound(tmp_path: Path) -> None:
     path = make.wav(tmp_path / "a.wav", np.array([16384], np.int16))
     assert read_audio(path, 44100).tolist() == [0.5]
     assert len(read_audio(path, 22050)) == 1
+
+
+def test_resampling_keeps_a_tone_and_removes_what_the_new_rate_cannot_hold() -> None:
+    t = np.arange(44100) / 44100
+    low, high = (np.sin(2 * np.pi * f * t).astype(np.float32) for f in (440, 9000))
+    at = np.arange(8000) / 8000
+    kept = resampled(low, 44100, 8000)[200:-200]
+    np.testing.assert_allclose(kept, np.sin(2 * np.pi * 440 * at)[200:-200], atol=0.01)
+    assert np.abs(resampled(high, 44100, 8000)[200:-200]).max() < 0.01
+
+
+@pytest.mark.parametrize("count", [1, 100, 8000, 8001, 20000])
+def test_resampled_sound_lasts_as_long_as_it_did(count: int) -> None:
+    assert len(resampled(np.ones(count, np.float32), 8000, 22050)) == -(-count * 22050 // 8000)

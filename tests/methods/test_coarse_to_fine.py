@@ -12,8 +12,9 @@ import torch
 from torch import nn
 from torch.nn.functional import normalize
 
+from earsight.category_places import combined, fine_loss, pair_loss, shares
 from earsight.config import Inputs
-from earsight.methods.coarse_to_fine import Config, Model, combined, fine_loss, pair_loss, shares
+from earsight.methods.coarse_to_fine import Config, Model
 from earsight.models.encoders import Encoders
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

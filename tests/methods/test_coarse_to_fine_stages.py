@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy, normalize
 
+from earsight.category_places import fine_loss, shares
 from earsight.checkpoint import read_header, save_weights
 from earsight.errors import DataError, TrainingError, UsageError
 from earsight.methods.base import Stage
-from earsight.methods.coarse_to_fine import Config, Model, fine_loss, official, paper, shares
+from earsight.methods.coarse_to_fine import Config, Model, official, paper
 from earsight.models.encoders import Encoders
 from earsight.types import Row
 

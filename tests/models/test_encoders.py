@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -10,7 +12,7 @@ from earsight.errors import UsageError
 from earsight.models import encoders as encoders_module
 from earsight.models.audio import ResNetAudio, SmallAudio, loudest
 from earsight.models.ema import frozen_copy, update
-from earsight.models.encoders import Encoders, init_like_published, make_encoders, no_start_weights
+from earsight.models.encoders import Encoders, init_like_published, make_encoders, no_start_weights, starts_of
 from earsight.models.image import ResNetImage, SmallImage
 from earsight.models.similarity import all_pairs, paired
 
@@ -180,3 +182,14 @@ def test_the_loudest_value_and_its_gradient_are_the_same_with_repeatable_kernels
         found.append((value.detach(), mine.grad))
     assert torch.equal(found[0][0], found[1][0])
     assert torch.equal(found[0][1], found[1][1])
+
+
+def test_a_model_tells_once_what_its_picture_encoders_started_from(tmp_path: Path) -> None:
+    torch.save(ResNetImage().state_dict(), tmp_path / "start.pth")
+    one, _, _ = make_encoders(Encoders(weights=str(tmp_path / "start.pth")))
+    assert isinstance(one, ResNetImage)
+    assert one.start.startswith("file start.pth, sha256 ")
+    assert starts_of(nn.ModuleList([one, frozen_copy(one), ResNetImage()])) == [one.start, "random weights"]
+    with no_start_weights():
+        assert starts_of(make_encoders(Encoders(weights="nowhere.pth"))[0]) == ["random weights"]
+    assert starts_of(make_encoders(Encoders(kind="small", width=4))[0]) == []

@@ -13,11 +13,13 @@ import pytest
 import torch
 
 import tiny
-from earsight.checkpoint import load_weights, read_header
+from earsight.checkpoint import WEIGHTS, load_weights, read_header
 from earsight.config import Inputs, Supervision
 from earsight.device import pick_device
 from earsight.errors import DataError, MediaError, TrainingError, UsageError
 from earsight.methods.base import Stage
+from earsight.models.encoders import Encoders
+from earsight.models.image import ResNetImage
 from earsight.train import loop, optim
 from earsight.train.log import read_log
 from earsight.train.loop import train
@@ -250,6 +252,19 @@ def test_without_a_terminal_progress_is_one_line_an_epoch(tmp_path: Path, capsys
     assert "training slavc on tiny.tones:train: 32 clips, 4 batches of 8 an epoch, on cpu" in err
     assert err.count(" clips/s, ") == err.count("of the time waiting for data)") == 2
     assert sys.stderr.isatty() is False
+
+
+def test_a_new_run_tells_what_its_picture_encoder_starts_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch.save(ResNetImage().state_dict(), tmp_path / "start.pth")
+    settings = tiny.config(encoders=Encoders(weights=str(tmp_path / "start.pth")))
+    job = tiny.job(settings=settings, epochs=1, limit=8, val="", save_every=1)
+    train(job, tmp_path / "run", device="cpu")
+    assert capsys.readouterr().err.count("the picture encoder starts from file start.pth, sha256 ") == 1
+    (tmp_path / "run" / WEIGHTS).unlink()
+    train(job, tmp_path / "run", device="cpu", resume=True)
+    assert "starts from" not in capsys.readouterr().err
 
 
 def test_an_unknown_device_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

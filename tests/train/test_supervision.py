@@ -19,7 +19,7 @@ from earsight.errors import UsageError
 from earsight.losses import supervised
 from earsight.methods.slavc import Model
 from earsight.train.loop import train
-from earsight.train.supervision import Supervised, annotated
+from earsight.train.supervision import Supervised, annotated, unknown_names
 from earsight.types import Batch, Maps, Step
 
 
@@ -147,6 +147,21 @@ def test_a_set_without_boxes_is_told_so(tmp_path: Path) -> None:
     wanted = r"Expected annotated clips in tiny.tones:train, but none may be used: 64 of 64 have boxes. Train on a set"
     with pytest.raises(UsageError, match=wanted):
         annotated(open_set("tiny.tones:train"), Supervision(1.0, ids=str(tmp_path / "ids.txt")))
+
+
+def test_names_that_are_no_clips_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    clips, ids = open_set("tiny.tones:train"), tmp_path / "ids.txt"
+    settings = Supervision(1.0, ids=str(ids))
+    ids.write_text("".join(f"nobody-{i}\n" for i in range(5)))
+    told = rf"raise --supervision.share\. Of the names, 5 of 5 in {ids} are not in tiny.tones:train: 'nobody-0', "
+    with pytest.raises(UsageError, match=told + r"'nobody-1', 'nobody-2', \.\.\.\.$"):
+        annotated(clips, settings)
+    ids.write_text("train-0\ntrain-1\n")
+    assert unknown_names(clips, settings) == unknown_names(clips, Supervision(1.0)) == ""
+    ids.write_text("train-0\nsome\x1b[2Jbody\ntrain-1\n")
+    train(replace(tiny.job(epochs=1, val="", limit=16), supervision=settings), tmp_path / "run", device="cpu")
+    told = f"of the names whose ground truth may be used, 2 of 3 in {ids} are not in tiny.tones:train: "
+    assert told + "'some\\x1b[2Jbody', 'train-1'\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

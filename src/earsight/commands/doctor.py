@@ -26,7 +26,9 @@ NEEDED = ("torch", "torchvision", "numpy", "av", "pyarrow", "tyro", "rich", "mat
 OPTIONAL = {
     "tensorboard": "training curves in TensorBoard (pip install tensorboard)",
     "onnxruntime": "exported models (pip install 'earsight[onnx]')",
+    "gradio": "the page in the browser, earsight app (pip install 'earsight[app]')",
 }
+_LOOKED_UP = ("gradio",)  # importing it takes seconds, and settles for good where it keeps its files
 _ROOM = 2e9  # bytes of free disk below which runs and packs soon fail
 
 
@@ -57,8 +59,10 @@ def checks() -> Iterator[Check]:
     for name in NEEDED:
         yield tried(name, lambda name=name: _version(name))  # type: ignore[misc]
     for name, what in OPTIONAL.items():
-        there = importlib.util.find_spec(name) is not None
-        yield Check(name, "ok" if there else "optional", _version(name) if there else f"not installed: {what}")
+        if importlib.util.find_spec(name) is None:
+            yield Check(name, "optional", f"not installed: {what}")
+        else:
+            yield tried(name, lambda name=name: _version(name), otherwise="optional")  # type: ignore[misc]
     yield tried("ffmpeg", _ffmpeg)
     yield tried("libx264", _encoder, otherwise="optional")
     yield tried("gpu", _gpu, otherwise="optional")
@@ -79,7 +83,8 @@ def tried(name: str, look: Callable[[], str], otherwise: State = "broken") -> Ch
 
 
 def _version(name: str) -> str:
-    importlib.import_module(name)
+    if name not in _LOOKED_UP:
+        importlib.import_module(name)
     return importlib.metadata.version(name)
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
-import torch
-
 from earsight import distributed, gallery, mapfile, protocols, registry, report
 from earsight.checkpoint import Weights, find_weights, load_weights
 from earsight.commands.screen import note, progress, say, say_json
@@ -17,7 +15,7 @@ from earsight.config import need, need_workers
 from earsight.data.audit import leaks
 from earsight.data.clips import ClipSet, open_set
 from earsight.data.controls import Audio
-from earsight.device import pick_device
+from earsight.device import own_device, pick_device
 from earsight.errors import UsageError
 from earsight.evaluate import Evaluation, Failures, center_prior, evaluate_all
 from earsight.files import refuse_existing
@@ -67,13 +65,14 @@ def run(
             "Save the maps of each with a command of its own."
         )
     device = pick_device(device)
+    where = own_device(device)
     distributed.start(device)
     sets = [open_set(spec, data, limit=limit) for spec in on]
     twice = [one.name for i, one in enumerate(sets) if one.name in [other.name for other in sets[:i]]]
     need(not twice, "each set once after --on", f"{twice[0] if twice else ''} twice", "Leave one out.")
     found = _Found()
     for path, name in zip(weights, model_names(weights), strict=True):
-        loaded = load_weights(path, device)
+        loaded = load_weights(path, where)
         name = f"{name} ({loaded.model.remark})" if loaded.model.remark else name
         if prior is not None:
             loaded, name = prior.added_to(loaded), f"{name} + {prior.name}"
@@ -92,7 +91,7 @@ def run(
                         clip_set,
                         how,
                         batch_size=batch_size,
-                        device=where(device),
+                        device=where,
                         audio=control,
                         workers=workers,
                         progress=report_progress,
@@ -214,11 +213,6 @@ def pictures(many: Sequence[Evaluation], clip_set: ClipSet, loaded: Weights) -> 
         if one.protocol.threshold != "adaptive":
             return gallery.groups(one, clip_set, loaded.model, threshold)
     return {}
-
-
-def where(device: str) -> torch.device:
-    """The device of this process, of several on one machine."""
-    return torch.device(device, distributed.local_rank()) if device == "cuda" else torch.device(device)
 
 
 def command_line(

@@ -23,7 +23,7 @@ from earsight.types import Batch
 
 TOGETHER = 4
 """Batches whose pictures are decoded together."""
-AHEAD = 6
+AHEAD = 8
 """Batches that lie ready on a GPU, so that it has work while the next ones are decoded."""
 TURNS = 0.0005
 """Seconds after which a thread must let another one run. In Python's own 5 ms, of which a batch needs several, a GPU

@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Collection, Generator, Sequence
 from functools import cache
 from multiprocessing.context import BaseContext
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -64,6 +64,7 @@ class Loader:
         wanted: what training asks for; None looks at whole pictures.
         workers: processes that read; 0 reads in this one.
         device: where the batches are wanted. Clips of a pack are unpacked on a GPU.
+        decode: who decodes their pictures then, of `Optim.decode`.
     """
 
     def __init__(
@@ -74,13 +75,14 @@ class Loader:
         *,
         workers: int = 0,
         device: str | torch.device = "cpu",
+        decode: Literal["auto", "cpu", "gpu"] = "gpu",
     ) -> None:
         need_workers(workers)
         self._device, self._batches = torch.device(device), list[list[Visit]]()
         on_gpu = self._device.type == "cuda"
         encoded = clip_set.is_encoded and has_kernels(self._device)
-        # Only in training: how many processes read must change no result.
-        items = Items(clip_set, inputs, wanted, encoded, decode=wanted is not None and workers >= DECODING)
+        here = decode == "cpu" or (decode == "auto" and workers >= DECODING)
+        items = Items(clip_set, inputs, wanted, encoded, decode=here)
         self._loader: DataLoader[Any] = DataLoader(
             _Carried(items) if workers else items,
             batch_sampler=self._batches,
@@ -91,8 +93,7 @@ class Loader:
             generator=torch.Generator().manual_seed(0),
             multiprocessing_context=_workers() if workers else None,
             persistent_workers=workers > 0,
-            # Each batch on its way takes tens of megabytes, and many workers have many under way.
-            prefetch_factor=None if workers == 0 else 1 if workers >= DECODING else 2,
+            prefetch_factor=2 if workers else None,
         )
 
     def feed(self, batches: Sequence[list[Visit]]) -> Feed:

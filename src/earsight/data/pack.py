@@ -23,7 +23,7 @@ from earsight.data.manifest import BEGUN, MANIFEST, is_pack, is_split, read_mani
 from earsight.data.shard import Shard, Stored, damaged
 from earsight.errors import DataError, MediaError, UsageError
 from earsight.media.accept import Limits
-from earsight.types import F32, U8, Clip, Encoded
+from earsight.types import F32, I16, U8, Clip, Encoded
 
 LONGEST = 65_500
 """Longest side of a JPEG picture."""
@@ -65,9 +65,7 @@ class Packed(ClipSet):
 
     def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
         """The clip; which one `draw` is makes no difference, since one was packed."""
-        clip = self.encoded(index, rate, seconds, draw)
-        wave: F32 = clip.waveform.astype(np.float32) / np.float32(32768)
-        return Clip(clip.id, decode(clip), wave, rate, clip.time)
+        return unpacked(self.encoded(index, rate, seconds, draw))
 
     @property
     def is_encoded(self) -> bool:
@@ -148,6 +146,21 @@ def span(samples: int, time: float, rate: int, seconds: float) -> tuple[int, int
         return 0, samples, min(max(time, 0.0), seconds)
     start = min(max(round(time * rate - wanted / 2), 0), samples - wanted)
     return start, start + wanted, min(max(time - start / rate, 0.0), seconds)
+
+
+def unpacked(clip: Encoded) -> Clip:
+    """A clip as media would give it."""
+    return Clip(clip.id, decode(clip), as_floats(clip.waveform), clip.rate, clip.time)
+
+
+def as_floats(samples: I16) -> F32:
+    """Samples as packs hold them, int16 (S,), as floats in [-1, 1).
+
+    >>> as_floats(np.array([-32768, 0, 16384], np.int16)).tolist()
+    [-1.0, 0.0, 0.5]
+    """
+    floats: F32 = samples.astype(np.float32) / np.float32(32768)
+    return floats
 
 
 def decode(clip: Encoded) -> U8:

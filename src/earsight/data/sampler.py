@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -31,19 +32,22 @@ def class_aware_order(
     >>> class_aware_order(["a"] * 6 + ["b"] * 2, 0, 0, batch_size=4, per_class=2).reshape(2, 4).max(1) >= 6
     array([ True,  True])
     """
-    names, which = np.unique(np.array(labels, dtype=np.str_), return_inverse=True)
-    clips = [np.flatnonzero(which == i) for i in range(len(names))]
+    _, which, counts = np.unique(np.array(labels, dtype=np.str_), return_inverse=True, return_counts=True)
+    clips = np.split(np.argsort(which, kind="stable"), np.cumsum(counts)[:-1])
     most = [min(per_class, len(one)) for one in clips]
     random = np.random.default_rng((seed, epoch, 1))
     waiting = [random.permutation(one).tolist() for one in clips]
-    passes = [0] * len(names)
+    passes = [0] * len(clips)
+    used = np.zeros(len(clips))  # share of a label's clips that were used up, more than 1 after the first pass
     batches = []
     for _ in range(steps_per_epoch(len(labels), batch_size)):
         batch: list[int] = []
-        taken: list[list[int]] = [[] for _ in names]
-        # The label next in turn is the one with the smallest share of its clips used up; equal ones in random order.
-        heap = [(passes[i] + 1 - len(waiting[i]) / len(one), random.random(), i) for i, one in enumerate(clips)]
-        heapq.heapify(heap)
+        taken = defaultdict[int, list[int]](list)
+        # The label next in turn is the one with the smallest share of its clips used up; equal ones in random order. No
+        # more labels than the batch has clips can have their turn. In ascending order they are a heap already.
+        ties = random.random(len(clips))
+        first = np.lexsort((ties, used))[:batch_size]
+        heap = list(zip(used[first].tolist(), ties[first].tolist(), first.tolist(), strict=True))
         while len(batch) < batch_size:
             _, tie, i = heapq.heappop(heap)
             if not waiting[i]:
@@ -53,8 +57,9 @@ def class_aware_order(
                 waiting[i] = [one for one in again if one in taken[i]] + [one for one in again if one not in taken[i]]
             taken[i].append(waiting[i].pop())
             batch.append(taken[i][-1])
+            used[i] = share = passes[i] + 1 - len(waiting[i]) / len(clips[i])
             if len(taken[i]) < most[i]:
-                heapq.heappush(heap, (passes[i] + 1 - len(waiting[i]) / len(clips[i]), tie, i))
+                heapq.heappush(heap, (share, tie, i))
         batches.append(random.permutation(batch))
     return np.concatenate(batches).astype(np.int64)
 

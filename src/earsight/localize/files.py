@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from earsight.errors import UsageError
-from earsight.files import write_atomically
+from earsight.files import write_atomically, write_text
 from earsight.media.write import telling
 
 FORMATS = ("mp4", "png", "json", "npz")
@@ -64,9 +64,7 @@ def write_file(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def write_json(path: Path, values: dict[str, Any]) -> None:
+    """Plain values, whole or not at all; failures are told as those of `path`."""
     text = json.dumps(values, indent=2, allow_nan=False) + "\n"
-
-    def write(beside: Path) -> None:
-        beside.write_text(text, encoding="utf-8")
-
-    write_file(path, write)
+    with telling(path):
+        write_text(path, text)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
-from fractions import Fraction
 from os import PathLike
 from typing import Any
 
@@ -13,9 +11,9 @@ import numpy as np
 from earsight.config import Inputs, need
 from earsight.data.clips import fit_waveform
 from earsight.localize.timeline import SILENCE_DB
-from earsight.media import sound
 from earsight.media.accept import AnyPath, Limits
 from earsight.media.read import probe, read_audio, read_image
+from earsight.media.sound import resampled
 from earsight.types import F32, U8
 
 CHUNK = 60.0
@@ -72,27 +70,6 @@ def sound_of(waveform: Any, rate: int | None, inputs: Inputs, time: float | None
     if time is None:
         time = loud_time(_energies([heard], inputs.rate), inputs.seconds)
     return fit_waveform(heard, inputs.rate, time, inputs.samples)
-
-
-def resampled(mono: F32, source_rate: int, rate: int) -> F32:
-    """Sound (S,) at another rate, through the resampler that files go through, so that both are heard alike.
-
-    >>> len(resampled(np.zeros(44100, np.float32), 44100, 8000))
-    8000
-    """
-    if source_rate == rate or len(mono) == 0:
-        return mono
-    from av.audio.resampler import AudioResampler
-
-    resampler = AudioResampler("flt", "mono", rate)
-    parts = [np.zeros(0, np.float32)]
-    for at in range(0, len(mono) + source_rate, source_rate):  # a second at a time; an empty last one flushes
-        piece = mono[None, at : at + source_rate]
-        frames = resampler.resample(sound.frame_of(piece, source_rate) if piece.size else None)
-        parts += [frame.to_ndarray()[0].astype(np.float32) for frame in frames]
-    out = np.concatenate(parts)
-    length = math.ceil(Fraction(len(mono) * rate, source_rate))
-    return np.pad(out[:length], (0, max(0, length - len(out))))
 
 
 def sound_chunks(path: AnyPath, rate: int, start: float = 0.0) -> Iterator[F32]:

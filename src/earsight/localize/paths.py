@@ -16,15 +16,11 @@ from earsight.localize.pair import localize_pair
 from earsight.localize.settings import BOXES, OVERLAY, SMOOTH, Drawing, Settings
 from earsight.localize.timeline import Timeline
 from earsight.localize.video import Stop, localize_one, never
+from earsight.media.accept import CLIPS, PICTURES
 from earsight.media.read import MediaInfo, probe
 
 Progress = Callable[[str, float, float], None]
 """Called with an input's name, the work done on it and the work there is, in seconds of media."""
-_MEDIA = {
-    ".mp4", ".m4v", ".mov", ".m4a", ".3gp", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts", ".mts", ".flv", ".wmv",
-    ".wav", ".mp3", ".flac", ".ogg", ".opus", ".aac", ".aif", ".aiff", ".wma",
-    ".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif",
-}  # fmt: skip
 
 
 class Failed(NamedTuple):
@@ -149,7 +145,7 @@ def _plan(inputs: Iterable[Path]) -> tuple[list[_Job], list[Failed], list[Skippe
         try:
             known[path] = probe(path)
         except MediaError as error:
-            if asked or path.suffix.lower() in _MEDIA:
+            if asked or path.suffix.lower() in CLIPS | PICTURES:
                 failures.append(Failed(path, _reason(error, path)))
             else:
                 skipped.append(Skipped(path, _reason(error, path)))

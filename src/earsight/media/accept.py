@@ -13,11 +13,19 @@ from earsight.errors import MediaError
 
 AnyPath = str | PathLike[str]
 
-ACCEPTED = (
-    "mp4, mov, m4a, 3gp, mkv, webm, avi, mpg, ts, flv, wmv; wav, mp3, flac, ogg, opus, aac, aiff; "
-    "jpg, png, webp, bmp, gif"
+_KINDS = (
+    "mp4, mov, m4a, 3gp, mkv, webm, avi, mpg, ts, flv, wmv",
+    "wav, mp3, flac, ogg, opus, aac, aiff",
+    "jpg, png, webp, bmp, gif",
 )
+ACCEPTED = "; ".join(_KINDS)
 """The kinds of file a person may give, as messages list them."""
+CLIPS = frozenset(
+    {f".{kind}" for kinds in _KINDS[:2] for kind in kinds.split(", ")} | {".m4v", ".mpeg", ".mts", ".wma", ".aif"}
+)
+"""Endings of videos and sounds, with those that are other names of the same kinds."""
+PICTURES = frozenset({f".{kind}" for kind in _KINDS[2].split(", ")} | {".jpeg"})
+"""Endings of pictures."""
 DEMUXERS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,flv,asf,wav,w64,mp3,flac,ogg,aac,aiff,"
     "jpeg_pipe,png_pipe,apng,webp_pipe,bmp_pipe,gif"

@@ -138,6 +138,21 @@ def _resampled(source: Source, parts: Iterator[Block], rate: int) -> Iterator[tu
         at += made + length
 
 
+def resampled(mono: F32, source_rate: int, rate: int) -> F32:
+    """Sound (S,) at another rate, through the resampler that files go through, so that both are heard alike.
+
+    >>> len(resampled(np.zeros(44100, np.float32), 44100, 8000))
+    8000
+    """
+    if source_rate == rate or len(mono) == 0:
+        return mono
+    resampler = _Resampler(source_rate, rate)
+    parts = [resampler.push(mono[at : at + source_rate]) for at in range(0, len(mono), source_rate)]  # each a second
+    out = np.concatenate([*parts, resampler.finish()])
+    length = math.ceil(Fraction(len(mono) * rate, source_rate))
+    return np.pad(out[:length], (0, max(0, length - len(out))))
+
+
 def _seconds(source: Source, parts: Iterable[Block]) -> Iterator[tuple[int, F32]]:
     """Blocks joined to about a second each and mixed to mono: thousands of tiny ones would be slow."""
     pending: list[F32] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
+import sys
 import wave
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,6 +16,7 @@ import numpy as np
 
 from earsight.config import need
 from earsight.errors import MediaError
+from earsight.files import part_of
 from earsight.media.accept import AnyPath
 from earsight.media.planes import Planes, planes_of
 from earsight.media.soundtrack import Soundtrack
@@ -90,7 +91,7 @@ class VideoWriter:
         self.width, self.height, self.fps = width, height, Fraction(fps).limit_denominator(60_000)
         self._sound_from, self._start, self._end = sound_from, start, end
         self._last = -1
-        self._part = _part_of(self.path)
+        self._part = part_of(self.path)
         self._sound: Soundtrack | None = None
 
     def __enter__(self) -> Self:
@@ -181,19 +182,15 @@ def _frame(rgb: U8) -> VideoFrame:
     return VideoFrame.from_ndarray(np.ascontiguousarray(rgb.transpose(1, 2, 0)), format="rgb24")
 
 
-def _part_of(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.part")
-
-
 @contextmanager
 def telling(path: Path) -> Iterator[None]:
     """Failures to write are told as a MediaError of `path`."""
-    import av
-
-    av.logging.set_level(None)
+    av = sys.modules.get("av")  # a WAV file is written without it
+    if av is not None:
+        av.logging.set_level(None)
     try:
         yield
-    except (av.error.FFmpegError, OSError, wave.Error) as error:
+    except (OSError, wave.Error, *([] if av is None else [av.error.FFmpegError])) as error:
         reason = f"cannot be written ({getattr(error, 'strerror', None) or error})."
         raise MediaError(path, reason, "Check that its folder exists, may be written to and has room.") from error
 
@@ -201,7 +198,7 @@ def telling(path: Path) -> Iterator[None]:
 @contextmanager
 def _atomic(path: Path) -> Iterator[Path]:
     """A temporary name beside the target, moved there at the end of the block and removed when it fails."""
-    part = _part_of(path)
+    part = part_of(path)
     with telling(path):
         try:
             yield part

@@ -72,6 +72,15 @@ def make_encoders(settings: Encoders, *, pooled: bool = True) -> tuple[nn.Module
         init_like_published(image)
     else:
         image, audio = ResNetImage(settings.layer4_stride), ResNetAudio(settings.layer4_stride, pooled)
-        load_image_weights(image, settings.weights if _start.get() else "random")
+        image.start = load_image_weights(image, settings.weights if _start.get() else "random")
     init_like_published(audio)
     return image, audio, image.channels
+
+
+def starts_of(model: nn.Module) -> list[str]:
+    """What the ResNet-18 picture encoders of a model were filled with, in words, each once.
+
+    >>> starts_of(ResNetImage())
+    ['random weights']
+    """
+    return list(dict.fromkeys(part.start for part in model.modules() if isinstance(part, ResNetImage)))

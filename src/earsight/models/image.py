@@ -14,6 +14,8 @@ class ResNetImage(nn.Module):
     """torchvision's ResNet-18 without its pooling and classifier; 224 px give 7x7, or 14x14 with `layer4_stride` 1."""
 
     channels = 512
+    start = "random weights"
+    """What it was filled with before training, in words."""
 
     def __init__(self, layer4_stride: int = 2) -> None:
         super().__init__()

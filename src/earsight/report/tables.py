@@ -74,12 +74,10 @@ def by_size(group: Group) -> list[dict[str, str]]:
     rows = []
     for bucket, count in sizes.counts(first.records, group.protocol).items():
         row = {"size": bucket, "clips": str(count)}
-        for e in group.models:
-            row["LocAcc" if alone else called(e)] = _number(e, f"loc_acc/{bucket}")
+        row |= _of_models(group, "LocAcc", f"loc_acc/{bucket}")
         if alone:
             row["AP"] = _number(first, f"ap/{bucket}")
-        if group.centre:
-            row["centre prior: LocAcc" if alone else "centre prior"] = _number(group.centre, f"loc_acc/{bucket}")
+        row |= _of_centre(group, "LocAcc", f"loc_acc/{bucket}")
         rows.append(row)
     return _measured(rows)
 
@@ -92,8 +90,7 @@ def by_kind(group: Group) -> list[dict[str, str]]:
     rows = []
     for kind in negative_kinds.kinds(first.records):
         row = {"kind": kind, "clips": str(int((first.records.kind == kind).sum()))}
-        for e in group.models:
-            row["max-F1" if alone else called(e)] = _number(e, f"max_f1/{kind}")
+        row |= _of_models(group, "max-F1", f"max_f1/{kind}")
         if alone:
             row["F1 floor"] = percent(negative_kinds.floor(first.records, group.protocol, kind))
             row["AUROC"] = _number(first, f"auroc/{kind}")
@@ -116,17 +113,27 @@ def by_class(group: Group) -> list[dict[str, str]]:
     rows = []
     for name, count in known.items():
         row = {"class": name, "clips": str(count)}
-        for e in group.models:
-            row["LocAcc" if alone else called(e)] = _number(e, f"loc_acc_of/{name}")
+        row |= _of_models(group, "LocAcc", f"loc_acc_of/{name}")
         of_class = first.records.positives & (first.records.label == name)
         area, support = first.records.area[of_class], first.records.support[of_class]
         row["ceiling"] = percent(loc_acc.ceiling(area, group.protocol, support))
         if alone:
             row["pointing"] = _number(first, f"pointing_of/{name}")
-        if group.centre:
-            row["centre prior: LocAcc" if alone else "centre prior"] = _number(group.centre, f"loc_acc_of/{name}")
+        row |= _of_centre(group, "LocAcc", f"loc_acc_of/{name}")
         rows.append(row)
     return _measured(rows)
+
+
+def _of_models(group: Group, title: str, number: str) -> dict[str, str]:
+    """A number of each model: under its title where there is one model, and under their names where there are more."""
+    alone = len(group.models) == 1
+    return {title if alone else called(e): _number(e, number) for e in group.models}
+
+
+def _of_centre(group: Group, title: str, number: str) -> dict[str, str]:
+    """The same of the centre prior, where there is one."""
+    name = f"centre prior: {title}" if len(group.models) == 1 else "centre prior"
+    return {name: _number(group.centre, number)} if group.centre else {}
 
 
 def by_picture(group: Group) -> list[dict[str, str]]:

@@ -17,9 +17,10 @@ from earsight.data.clips import open_set
 from earsight.data.items import Wanted
 from earsight.data.loading import Beside, Loader, epoch_visits
 from earsight.data.sampler import batch_at, need_classes, steps_per_epoch
-from earsight.device import pick_device
+from earsight.device import own_device, pick_device
 from earsight.evaluate import Evaluation
 from earsight.methods.base import build
+from earsight.models.encoders import starts_of
 from earsight.train.folder import check_folder, prepare_folder
 from earsight.train.job import Job
 from earsight.train.log import Bar, RunLog
@@ -28,7 +29,7 @@ from earsight.train.measure import TrainingContext, finish, need_answers, valida
 from earsight.train.optim import load_optimizer, lr_at, make_optimizer
 from earsight.train.state import STATE, Position, StateWriter, load_state, random_state, restore_random
 from earsight.train.stepping import Stepper, need_graph, prepared
-from earsight.train.supervision import annotated
+from earsight.train.supervision import annotated, unknown_names
 
 LOG_EVERY = 10
 
@@ -40,9 +41,7 @@ def train(job: Job, out: Path, *, device: str = "auto", resume: bool = False, fo
     """
     # Who takes part, and on what. A process that fails leaves the group by ending, which ends the others too.
     device = pick_device(device)
-    where = torch.device(device, distributed.local_rank()) if device == "cuda" else torch.device(device)
-    if where.type == "cuda":
-        torch.cuda.set_device(where)
+    where = own_device(device)
     started = distributed.start(device)
     weights = run(job, out, where, resume=resume, force=force)
     if started:
@@ -109,6 +108,10 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
         bar.line(f"{job.method} has nothing to learn: it is measured and calibrated")
     if truth is not None:
         bar.line(f"ground truth of {sum(truth)} of {len(clips)} clips is used")
+        if told := unknown_names(clips, job.supervision):
+            bar.line(f"of the names whose ground truth may be used, {told}")
+    for start in starts_of(model) if saved is None else []:
+        bar.line(f"the picture encoder starts from {start}")
     if position.total_steps:
         bar.line(f"resuming at epoch {position.epoch + 1}, step {position.step + 1}")
 
@@ -142,7 +145,7 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
             usual = len(batch_at(np.arange(job.optim.batch_size), 0, job.optim.batch_size, rank, world))
             take_step = Stepper(model, optimizer, job.optim, job.supervision, where, usual)
             wanted = Wanted(job.optim.seed, model.training_seconds, truth)
-            loader = Loader(clips, job.inputs, wanted, workers=job.optim.workers, device=where)
+            loader = Loader(clips, job.inputs, wanted, workers=job.optim.workers, device=where, decode=job.optim.decode)
 
             while position.epoch < stage.epochs:
                 epoch = position.epoch

@@ -15,21 +15,39 @@ from earsight.errors import UsageError
 from earsight.methods.base import Method
 from earsight.types import Batch, Maps, Step
 
+_SHOWN = 3  # names in a message
+
 
 def annotated(clips: ClipSet, settings: Supervision) -> tuple[bool, ...]:
     """Which clips' ground truth training may see: positives with boxes, among the names and the share asked for."""
-    named = set(read_names(Path(settings.ids))) if settings.ids else None
+    named = set(_named(settings)) if settings.ids else None
     which = tuple(
         row.positive and bool(row.boxes) and (named is None or row.id in named) and _drawn(row.id) < settings.share
         for row in clips.rows
     )
     if not any(which):
         boxes = sum(bool(row.boxes) for row in clips.rows)
+        told = unknown_names(clips, settings)
         raise UsageError(
             f"Expected annotated clips in {clips.name}, but none may be used: {boxes} of {len(clips)} have boxes. "
             "Train on a set with boxes, name clips that have them (--supervision.ids), or raise --supervision.share."
+            + (f" Of the names, {told}." if told else "")
         )
     return which
+
+
+def unknown_names(clips: ClipSet, settings: Supervision) -> str:
+    """How many of the names asked for are those of no clip, and which; empty when all of them are there."""
+    named, there = _named(settings), {row.id for row in clips.rows}
+    unknown = [name for name in named if name not in there]
+    if not unknown:
+        return ""
+    shown = ", ".join(map(repr, unknown[:_SHOWN])) + (", ..." if len(unknown) > _SHOWN else "")
+    return f"{len(unknown)} of {len(named)} in {settings.ids} are not in {clips.name}: {shown}"
+
+
+def _named(settings: Supervision) -> list[str]:
+    return read_names(Path(settings.ids)) if settings.ids else []
 
 
 def _drawn(name: str) -> float:

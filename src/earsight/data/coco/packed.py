@@ -18,15 +18,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from earsight.data.coco.lists import LENGTH, WINDOW, Pair
 from earsight.data.coco.media import BOXES
 from earsight.data.coco.pairs import Pairs, made
 from earsight.data.coco.splits import NOISE, SILENCE, Boxes
 from earsight.data.files import read_columns
 from earsight.data.manifest import MANIFEST, folder_name
-from earsight.data.pack import Packed, decode, span
+from earsight.data.pack import Packed, as_floats, decode, span, unpacked
 from earsight.data.shard import Stored
 from earsight.errors import DataError, MediaError, UsageError
 from earsight.types import F32, I16, U8, Box, Clip, Encoded, Row
@@ -82,8 +80,7 @@ class Tables:
         return decode(self.picture(name))
 
     def sound(self, name: str, rate: int, start: float = 0.0, seconds: float = LENGTH) -> F32:
-        wave: F32 = self.samples(name)[round(start * rate) :][: round(seconds * rate)].astype(np.float32)
-        return wave / np.float32(32768)
+        return as_floats(self.samples(name)[round(start * rate) :][: round(seconds * rate)])
 
     def picture(self, name: str) -> Encoded:
         """A photo as it is stored."""
@@ -101,6 +98,13 @@ class Tables:
                 raise MediaError(name, f"has no sound in {self.root}.", "Prepare the pack again.")
             self._waves[name] = self.sounds.stored(self._sound_at[name])
         return self._waves[name].wave
+
+    def failed(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Photos, and sounds, that could not be packed, and why."""
+        photos, sounds = (
+            {each.rows[i].id: reason for i, reason in each.lost().items()} for each in (self.photos, self.sounds)
+        )
+        return photos, sounds
 
     def photo_file(self, name: str) -> Path | None:
         return None
@@ -151,9 +155,14 @@ class PackedPairs(Pairs):
         return replace(picture, id=self.rows[index].id, waveform=samples[first:last], rate=rate, time=time)
 
     def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
-        clip = self.encoded(index, rate, seconds, draw)
-        wave: F32 = clip.waveform.astype(np.float32) / np.float32(32768)
-        return Clip(clip.id, decode(clip), wave, rate, clip.time)
+        return unpacked(self.encoded(index, rate, seconds, draw))
+
+    def lost(self) -> dict[int, str]:
+        photos, sounds = self.tables.failed()
+        if self._training:
+            sounds = {}  # a clip whose sound failed hears others on other visits
+        reasons = ((i, photos.get(pair.photo) or sounds.get(pair.sound)) for i, pair in enumerate(self._pairs))
+        return {i: reason for i, reason in reasons if reason}
 
     def can_give(self, rate: int, seconds: float) -> None:
         """Raise when the sounds were packed at another rate, or are shorter."""
