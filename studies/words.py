@@ -35,5 +35,9 @@ def names(rows: Rows, group: str) -> list[str]:
 
 
 def filled(words: Path, known: Mapping[str, str]) -> str:
-    """The text of a file in which {{name}} stands for a table or a fact."""
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: known[found[1]], words.read_text(encoding="utf-8"))
+    """The text of a file in which {{name}} stands for a table or a fact; what is not known was not measured."""
+
+    def meant(found: re.Match[str]) -> str:
+        return known.get(found[1], "(not measured)")
+
+    return re.sub(r"\{\{(\w+)\}\}", meant, words.read_text(encoding="utf-8"))

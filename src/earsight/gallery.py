@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
@@ -60,16 +62,24 @@ def groups(
 
     The colours mean the same in every picture. From `threshold` on a source is called visible.
     """
+    chosen = choices(evaluation)
+    drawn = tiles(evaluation, clip_set, model, sorted({i for some in chosen.values() for i in some}), threshold)
+    return {title: [drawn[i] for i in some] for title, some in chosen.items()}
+
+
+def tiles(
+    evaluation: Evaluation, clip_set: ClipSet, model: Method, chosen: Sequence[int], threshold: float | None = None
+) -> dict[int, Tile]:
+    """Overlays of the records at some positions."""
     if evaluation.maps is None:
         raise ValueError("Expected an evaluation with its maps, but it was made without keep_maps=True.")
     at = {row.id: i for i, row in enumerate(clip_set.rows)}
     low, high = np.quantile(own_scores(evaluation.maps, evaluation.protocol).numpy(), [0.5, 0.98])
-    chosen = choices(evaluation)
     drawn: dict[int, Tile] = {}
-    for i in sorted({i for some in chosen.values() for i in some}):  # a clip under two titles is read once
+    for i in chosen:
         place = at[str(evaluation.records.id[i])]
         drawn[i] = _tile(evaluation, evaluation.maps, i, clip_set, place, model, (float(low), float(high)), threshold)
-    return {title: [drawn[i] for i in some] for title, some in chosen.items()}
+    return drawn
 
 
 def _tile(
@@ -90,7 +100,8 @@ def _tile(
         prediction = predict(one, evaluation.protocol, (clip.frame.shape[1], clip.frame.shape[2]))
     sure = float(records.confidence[i])
     accepted = threshold is None or sure >= threshold
-    text = f"hears {row.label or 'the room'}: " + ("visible" if accepted else "no visible source")
+    heard = row.label or (row.kind if row.kind in ("silence", "noise") else "the room")
+    text = f"hears {heard}: " + ("visible" if accepted else "no visible source")
     detail = f"cIoU {records.ciou[i]:.2f}" if row.positive else f"negative, {row.kind}"
     mask = prediction.mask[0].numpy() if accepted else None
     score = stretch(prediction.score[0].numpy(), *colors)

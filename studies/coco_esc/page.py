@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from studies.coco_esc import figures, trials
+from studies.coco_esc import figures, reading, trials
 from studies.coco_esc.results import RESULTS, collect
 from studies.words import cell, filled, names, one, table
 
@@ -38,8 +38,8 @@ def text(path: Path = RESULTS) -> str:
     if not path.is_file():
         return NOT_YET
     results = json.loads(path.read_text(encoding="utf-8"))
-    known = {name: make(results) for name, make in TABLES.items()} | facts(results)
-    return filled(WORDS, known)
+    known = {name: make(results) for name, make in TABLES.items()} | facts(results) | reading.phrases(results)
+    return filled(WORDS, known | {"own": reading.own()})
 
 
 def facts(results: Results) -> dict[str, str]:
