@@ -102,7 +102,7 @@ def run(pack: Path, out: Path, how: How, optim: Optim, changes: Mapping[str, Any
         "other_processes": memory.others,
         **gpu,
     }
-    return {"job": to_json(job), "numbers": {name: short(value) for name, value in numbers.items()}}
+    return {"job": {**to_json(job), "data": "PACK"}, "numbers": {name: short(value) for name, value in numbers.items()}}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -119,13 +119,29 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = parser.parse_args(argv)
     optim = replace(Optim(epochs=given.epochs, val_every=0), **named(given.optim))
     found = run(given.pack, given.out, How(given.device), optim, named(given.method), given.skip)
-    command = "python -m benchmarks.epoch " + shlex.join(sys.argv[1:] if argv is None else argv)
+    command = told(sys.argv[1:] if argv is None else argv)
     found = {"hardware": hardware(given.device, given.commit), "command": command, **found}
     for name, value in found["numbers"].items():
         print(f"{name}: {value:,.4g}")
     if given.json is not None:
         given.json.parent.mkdir(parents=True, exist_ok=True)
         given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def told(words: Sequence[str]) -> str:
+    """The command without the places of this machine.
+
+    >>> told(["--pack", "here/p", "--out", "r", "--epochs", "2", "--commit", "abc", "--json", "x/epoch.json"])
+    'python -m benchmarks.epoch --pack PACK --out RUN --epochs 2 --json benchmarks/results/epoch.json'
+    """
+    places = {"--pack": "PACK", "--out": "RUN", "--json": "benchmarks/results/epoch.json", "--commit": ""}
+    kept: list[str] = []
+    for before, word in zip(["", *words], words, strict=False):
+        if before == "--commit":
+            kept.pop()
+        else:
+            kept.append(places.get(before, word))
+    return "python -m benchmarks.epoch " + shlex.join(kept)
 
 
 def named(pairs: Sequence[str]) -> dict[str, Any]:
