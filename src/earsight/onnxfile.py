@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from earsight.config import Inputs, from_json, need
 from earsight.errors import CheckpointError, EarsightError, UsageError
-from earsight.judging import Bounds, Found
+from earsight.judging import Bounds, Found, pairs
 from earsight.resampling import squeezed
 from earsight.types import F32, U8
 
@@ -19,6 +18,8 @@ FORMAT = 1
 KEY = "earsight"
 """Of the file's metadata, under which earsight's JSON is."""
 SUFFIX = ".onnx"
+SEEN, KNOWN = "seen_", "known_"
+"""Before the numbers of the outputs that hold what was made of pictures alone, and of the inputs that take it back."""
 INSTALL = "Install them: pip install 'earsight[onnx]'"
 
 
@@ -39,13 +40,18 @@ class OnnxModel:
         self.inputs: Inputs = _inputs(header["inputs"], path)
         self._bounds, self._native = (_bounds(header.get(key)) for key in ("bounds", "native_bounds"))
         self._given = {one.name for one in self._session.get_inputs()}
-        self._asked = [one.name for one in self._session.get_outputs()]
+        gives = [one.name for one in self._session.get_outputs()]
+        self._asked = [name for name in gives if not name.startswith(SEEN)]
+        self._keeps = [name for name in gives if name.startswith(SEEN)]
+        self._last: tuple[bytes, dict[str, Any]] = b"", {}
+        """The picture of the last question that had only one, and what was made of it."""
         needed = {"frames", "waveforms", "picture", "sound"}
         if not self._given <= needed or "dense" not in self._asked:
             raise CheckpointError(
                 f"Expected a model from {', '.join(sorted(needed))} to dense, but got other names in {path}. "
                 "Write it again: earsight export WEIGHTS"
             )
+        self._given |= {one.name for one in self._session.get_overridable_initializers()}
 
     def see(self, picture: U8) -> U8:
         """What the model sees of a picture (3, H, W): uint8 (3, S, S)."""
@@ -61,17 +67,22 @@ class OnnxModel:
         """Answers for pictures uint8 (P, 3, S, S) and sounds float32 (M, N).
 
         Each picture goes with the sound at its place, unless `picture` (B,) and `sound` (B,) say which goes with which:
-        one picture with a hundred sounds is then looked at once.
+        one picture with a hundred sounds is then looked at once, and not again when the last question was about it too.
         """
-        if picture is None or sound is None:
-            need(len(frames) == len(waveforms), "as many sounds as pictures", f"{len(waveforms)} for {len(frames)}",
-                 "Say which goes with which: picture=..., sound=...")  # fmt: skip
-            picture = sound = np.arange(len(frames))
-        whose = np.asarray(picture, np.int64), np.asarray(sound, np.int64)
-        need(whose[0].shape == whose[1].shape, "a picture and a sound for each pair", [x.shape for x in whose])
-        feeds = {"frames": frames, "waveforms": waveforms, "picture": whose[0], "sound": whose[1]}
-        values = self._session.run(self._asked, {name: feeds[name] for name in self._given})
-        out = dict(zip(self._asked, values, strict=True))
+        seen, heard = pairs(len(frames), len(waveforms), picture, sound)
+        feeds = {"frames": frames, "waveforms": waveforms, "picture": seen, "sound": heard}
+        wanted = self._asked
+        if self._keeps and len(frames) == 1:
+            last, known = self._last
+            if last == (now := frames.tobytes()):  # no picture at all, then, but what was made of it
+                feeds["frames"] = frames[:0]
+                feeds |= known
+            else:
+                wanted = [*self._asked, *self._keeps]
+        values = self._session.run(wanted, {name: feeds[name] for name in feeds if name in self._given})
+        out = dict(zip(wanted, values, strict=True))
+        if len(wanted) > len(self._asked):
+            self._last = now, {KNOWN + name.removeprefix(SEEN): out[name] for name in self._keeps}
         same = "native" not in out
         own = self._bounds if same else self._native
         return Found(out["dense"], out["dense" if same else "native"], self._bounds, own, out.get("confidence"))

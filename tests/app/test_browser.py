@@ -19,11 +19,13 @@ SAMPLE = "#es-samples button.thumbnail-item"
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Chromium with a camera and a microphone that are made up."""
     api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed: apt-get install chromium")
     with api.sync_playwright() as driver:
         args = ["--no-sandbox", "--disable-dev-shm-usage"]  # as root, in a container
+        args += ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
         one = driver.chromium.launch(executable_path=CHROMIUM, args=args)
         yield one
         one.close()
@@ -35,7 +37,9 @@ def look(browser: Any, page: str) -> Iterator[Callable[..., Any]]:
     opened, asked = [], []
 
     def open_page(width: int = 1280, height: int = 900) -> Any:
-        context = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True)
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, accept_downloads=True, permissions=["camera", "microphone"]
+        )
         tab = context.new_page()
         tab.set_default_timeout(PATIENCE)
         tab.on("request", lambda request: asked.append(request.url))
@@ -62,6 +66,15 @@ def upload(tab: Any, path: Path) -> None:
 def localize(tab: Any) -> None:
     tab.wait_for_selector("#es-clip video")
     tab.click("#es-go")
+
+
+def record(tab: Any, seconds: float) -> None:
+    tab.click("#es-clip button[aria-label='Capture from camera']")
+    tab.click("#es-clip button:has-text('Click to Access Webcam')")
+    tab.click("#es-clip button:has-text('Record')")
+    tab.wait_for_timeout(1000 * seconds)
+    tab.click("#es-clip button:has-text('Stop')")
+    tab.wait_for_selector("#es-clip video[src*='file=']")
 
 
 def test_upload_is_localized_by_both_models(look: Callable[..., Any], clips: Path) -> None:
@@ -128,6 +141,63 @@ def test_oversized_file_is_refused_before_it_is_sent(look: Callable[..., Any], t
     said = tab.locator("#es-too-large").inner_text()
     assert said == "Expected a file of at most 1 MB, but this one is larger. Cut it or scale it down, and try again."
     assert not [url for url in sent if "upload" in url]
+
+
+def test_file_that_is_no_video_is_refused_before_it_is_sent(look: Callable[..., Any], clips: Path) -> None:
+    tab = look()
+    sent: list[str] = []
+    tab.on("request", lambda request: sent.append(request.url))
+    for name in ("tone.wav", "picture.png"):
+        upload(tab, clips / name)
+        said = tab.locator("#es-too-large").inner_text()
+        assert said.startswith("Expected a video, such as mp4, mov, mkv or webm, but this file is of another kind.")
+    assert not [url for url in sent if "upload" in url]
+    assert "Invalid file type" not in tab.content()
+    upload(tab, clips / "good.mp4")
+    tab.wait_for_selector("#es-clip video")
+    assert not tab.locator("#es-too-large").is_visible()
+
+
+def test_recording_is_localized(look: Callable[..., Any]) -> None:
+    tab = look()
+    record(tab, 2.0)
+    localize(tab)
+    assert verdict(tab) == "visible source"
+    assert tab.locator("#es-plot-1 svg circle").count() >= 4
+
+
+def test_recording_without_a_microphone_says_what_it_lacks(look: Callable[..., Any]) -> None:
+    tab = look()
+    tab.evaluate(
+        """() => {
+            const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+            navigator.mediaDevices.getUserMedia = wanted => ask({...wanted, audio: false});
+        }"""
+    )
+    record(tab, 1.0)
+    localize(tab)
+    said = tab.locator("#es-message .es-notice").inner_text()
+    assert said.startswith("Expected a video with sound, but the clip has no sound. Choose a clip with sound, or give")
+
+
+def test_full_queue_is_told_in_our_words(browser: Any, serving: Callable[..., Any], weights: Path) -> None:
+    with serving(weights, "--max-queue", 1) as (address, _, _):
+        tab = browser.new_page()
+        tab.set_default_timeout(PATIENCE)
+        tab.goto(address)
+        tab.wait_for_selector(SAMPLE)
+        tab.evaluate(
+            """() => {
+                const send = window.fetch;
+                const full = all => all.find(one => one.status == 429);
+                window.fetch = (to, how) => String(to.url || to).includes("queue/join")
+                  ? Promise.all([1, 2, 3, 4, 5].map(() => send(to, how))).then(full)
+                  : send(to, how);
+            }"""
+        )
+        tab.locator(SAMPLE).nth(1).click()
+        tab.wait_for_selector("text=Expected a free place in the queue, but too many people are waiting.")
+        tab.close()
 
 
 def test_two_users_at_once_get_their_own_answers(look: Callable[..., Any], clips: Path) -> None:

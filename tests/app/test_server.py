@@ -216,6 +216,8 @@ def _confidences(visitor: Visitor, answer: Answer) -> list[float]:
 def test_visitors_wait_their_turn_and_too_many_are_sent_away(serving, weights: Path, clips: Path) -> None:  # type: ignore[no-untyped-def]
     with serving(weights, "--max-queue", 1) as (address, _, _), Visitor(address) as one:
         sample = _samples(one)[0]
-        codes = [one.join([file(sample), OWN, None]).status_code for _ in range(6)]
-        assert codes[0] == 200
-        assert 503 in codes
+        answers = [one.join([file(sample), OWN, None]) for _ in range(6)]
+        assert answers[0].status_code == 200
+        full = [answer for answer in answers if answer.status_code == 429]
+        assert full
+        assert full[0].json()["detail"].startswith("Expected a free place in the queue, but too many people are wait")

@@ -57,6 +57,47 @@ def test_clip_over_its_time_is_stopped(weights: Path, clips: Path, tmp_path: Pat
         short.close()
 
 
+def test_exported_model_answers_as_its_weights_do(weights: Path, worker: Worker, clips: Path, tmp_path: Path) -> None:
+    from earsight.export import export_onnx
+
+    exported = Worker([export_onnx(weights, tmp_path / "model.onnx").path], "cpu", LIMITS, tmp_path)
+    try:
+        (of_weights,) = worker.ask(clips / "good.mp4", None, _folder(tmp_path / "a"), lambda share: None)
+        for name in ("b", "c"):  # a child loads it each time
+            (found,) = exported.ask(clips / "good.mp4", None, _folder(tmp_path / name), lambda share: None)
+            assert found["threshold"] == of_weights["threshold"]
+            for one, other in zip(found["items"], of_weights["items"], strict=True):
+                assert one[:2] == other[:2]
+                assert one[2] == pytest.approx(other[2], abs=1e-4)
+            assert (tmp_path / name / "earsight-1.mp4").is_file()
+        assert exported.models[0]["method"] == "slavc"
+    finally:
+        exported.close()
+
+
+def test_clip_is_checked_once_and_before_models_are_loaded(
+    clips: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from earsight.app import work
+    from earsight.errors import MediaError
+
+    seen: list[Path] = []
+    probe = work.probe
+    monkeypatch.setattr(work, "probe", lambda path, limits: seen.append(path) or probe(path, limits))
+
+    def load() -> list[object]:
+        raise AssertionError("models are loaded for a clip that is refused")
+
+    with pytest.raises(MediaError, match="has no sound"):
+        work.work(load, clips / "mute.mp4", None, tmp_path, tmp_path, LIMITS, lambda share: None)  # type: ignore[arg-type]
+    assert seen == [clips / "mute.mp4"]
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
 def test_weights_that_cannot_be_loaded_are_told(tmp_path: Path) -> None:
     with pytest.raises(EarsightError, match="missing"):
         Worker([tmp_path / "missing.safetensors"], "cpu", LIMITS, tmp_path).start()

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "media"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from earsight.checkpoint import save_weights
 from earsight.config import Inputs

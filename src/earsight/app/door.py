@@ -28,6 +28,9 @@ GET_UNDER = ("/assets/", "/static/", "/svelte/", f"{API}/heartbeat/")
 POST = {API + one for one in ("/queue/join", "/run/predict", "/cancel", "/reset")}
 LARGEST_JSON = 200_000
 """Bytes of a request that is no upload."""
+FULL = "Expected a free place in the queue, but too many people are waiting. Try again in a minute."
+"""What is said when the queue is full."""
+_BUSY = 503
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; style-src 'self' 'unsafe-inline'; "
@@ -82,7 +85,7 @@ class Door:
         elif method == "POST" and path == f"{API}/upload":
             await self._upload(scope, receive, send)
         elif method == "POST" and path in POST:
-            await self._app(scope, await self._checked(receive), send)
+            await self._app(scope, await self._checked(receive), _in_our_words(send))
         else:
             raise RefusedError(404, "Expected an address of this page, but got another one. Go back to the page.")
 
@@ -138,6 +141,24 @@ class Door:
             )
         if headers.get(b"origin", f"http://{host}") != f"http://{host}":
             raise RefusedError(403, "Expected a request of this page, but another one sent it. Go back to the page.")
+
+
+def _in_our_words(send: Send) -> Send:
+    """Says of a full queue what is the matter and what to do; Gradio's script shows words of its own for a 503."""
+    full = False
+
+    async def ours(message: Message) -> None:
+        nonlocal full
+        if message["type"] == "http.response.start" and message["status"] == _BUSY:
+            full = True
+            body = json.dumps({"detail": FULL}).encode()
+            headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+            await send({"type": "http.response.start", "status": 429, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+        elif not full:
+            await send(message)
+
+    return ours
 
 
 def _paths(value: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""How the page looks, and what its script does: it refuses a file that is too large before it is sent."""
+"""How the page looks, and what its script does: it refuses a file that is too large, or no video, before it is sent."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ import json
 from earsight.app.limits import PageLimits
 from earsight.app.upload import too_large
 
+NO_VIDEO = (
+    "Expected a video, such as mp4, mov, mkv or webm, but this file is of another kind. "
+    "Choose a video; a sound alone can go under “Swap the sound”."
+)
+"""What is said of a file that is no video, before it is sent."""
 CSS = """
 html, body { overflow-x: hidden; }
 main, .gradio-container { width: 100% !important; }
@@ -56,7 +61,7 @@ footer { display: none !important; }
 
 _SCRIPT = """
 (() => {
-  const most = MOST, words = WORDS;
+  const most = MOST, words = WORDS, kind = KIND;
   const tell = text => {
     const place = document.querySelector('#es-message');
     if (!place) return;
@@ -71,11 +76,14 @@ _SCRIPT = """
   };
   const look = (event, files) => {
     if (!files || !files.length) return;
-    if ([...files].some(file => file.size > most)) {
+    const clip = event.target && event.target.closest && event.target.closest('#es-clip');
+    const wrong = [...files].some(file => file.size > most) ? words
+      : clip && [...files].some(file => !file.type.startsWith('video/')) ? kind : '';
+    if (wrong) {
       event.stopImmediatePropagation(); event.preventDefault();
       if (event.target && event.target.type === 'file') event.target.value = '';
-      tell(words);
-    } else tell('');
+    }
+    tell(wrong);
   };
   const input = e => e.target && e.target.type === 'file' ? e.target.files : null;
   document.addEventListener('change', e => look(e, input(e)), true);
@@ -87,6 +95,8 @@ _SCRIPT = """
 
 def head(limits: PageLimits) -> str:
     """The script of the page."""
-    words = json.dumps(too_large(limits.megabytes)).replace("<", "\\u003c")
-    script = _SCRIPT.replace("MOST", str(limits.bytes)).replace("WORDS", words)
+    values = {"MOST": limits.bytes, "WORDS": too_large(limits.megabytes), "KIND": NO_VIDEO}
+    script = _SCRIPT
+    for name, value in values.items():
+        script = script.replace(name, json.dumps(value).replace("<", "\\u003c"))
     return f"<script>{script}</script>"

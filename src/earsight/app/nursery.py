@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from earsight.app.limits import MB, PageLimits
-from earsight.app.work import Tell, checked, work
+from earsight.app.work import Tell, work
 from earsight.errors import EarsightError, MediaError
+from earsight.onnxfile import is_onnx
 
 if TYPE_CHECKING:
     from earsight.localize import Localizer
@@ -71,7 +72,7 @@ class _Model:
         self.path = path
         self.about = {"method": str(found.meta.get("method", "")), "threshold": found.threshold}
         # An exported model has threads of its own, so every child loads it anew, which is quick.
-        self._held = None if path.endswith(".onnx") else found
+        self._held = None if is_onnx(path) else found
 
     def on(self, device: str) -> Localizer:
         from earsight.localize import Localizer
@@ -134,11 +135,13 @@ def _worked(job: dict[str, str], models: list[_Model], device: str, limits: Page
     import torch
 
     clip, sound = Path(job["clip"]), Path(job["sound"]) if job["sound"] else None
-    try:
-        checked(clip, limits, needs_sound=sound is None)  # refused before anything heavy is begun
+
+    def load() -> list[Localizer]:
         torch.set_num_threads(os.cpu_count() or 1)
-        localizers = [model.on(device) for model in models]
-        return {"done": work(localizers, clip, sound, Path(job["out"]), Path(job["scratch"]), limits, tell)}
+        return [model.on(device) for model in models]
+
+    try:
+        return {"done": work(load, clip, sound, Path(job["out"]), Path(job["scratch"]), limits, tell)}
     except MediaError as error:
         return {"refused": [error.reason, error.advice, "sound" if sound and error.path == str(sound) else "clip"]}
     except MemoryError:

@@ -22,6 +22,9 @@ ABOUT = (
 )
 EMPTY = '<div class="es-empty">Drop a clip, record one, or pick a sample.</div>'
 
+CAMERA = {"video": {"width": {"ideal": 1280}, "height": {"ideal": 720}}}
+"""What a camera is asked for; without it, browsers record in the largest size that it has."""
+
 
 def _untouched(component: Any) -> Any:
     """A component whose files this process never looks into: they go to the worker, and to the browser, as they are.
@@ -53,7 +56,7 @@ def build(desk: Desk, titles: Sequence[str], limits: PageLimits) -> gr.Blocks:
                     label=f"Clip, up to {limits.seconds:g} s and {limits.megabytes:g} MB",
                     sources=["upload", "webcam"],
                     include_audio=True,
-                    webcam_options=gr.WebcamOptions(mirror=False),
+                    webcam_options=gr.WebcamOptions(mirror=False, constraints=CAMERA),
                     elem_id="es-clip",
                 )
                 _untouched(clip)

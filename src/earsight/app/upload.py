@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING
 from earsight.app.limits import PageLimits
 from earsight.app.shelf import Shelf
 from earsight.errors import EarsightError
+from earsight.media.accept import CLIPS
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-ENDINGS = {
-    ".mp4", ".m4v", ".mov", ".3gp", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts", ".flv", ".wmv",
-    ".wav", ".mp3", ".m4a", ".flac", ".ogg", ".opus", ".aac", ".aiff",
-}  # fmt: skip
-"""Endings that are kept, since browsers play a file by its ending; whatever else it was called is forgotten."""
 _WRAPPING = 100_000  # bytes that a form may add to its file
 
 
@@ -37,13 +33,13 @@ def too_large(megabytes: float) -> str:
 
 
 def ending_of(name: str) -> str:
-    """The ending that an upload keeps.
+    """The ending that an upload keeps, since browsers play a file by it; whatever else it was called is forgotten.
 
     >>> ending_of("../../etc/My Clip.MP4"), ending_of("page.html"), ending_of("")
     ('.mp4', '.bin', '.bin')
     """
     ending = PurePosixPath(name.replace("\\", "/")).suffix.lower()
-    return ending if ending in ENDINGS else ".bin"
+    return ending if ending in CLIPS else ".bin"
 
 
 async def receive(request: Request, shelf: Shelf, limits: PageLimits) -> Path:

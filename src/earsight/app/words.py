@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from html import escape
 
 from earsight.app.answer import Answer, Point
+from earsight.localize.chart import INK, chart
 from earsight.localize.timeline import NOT_CALIBRATED, NOT_VISIBLE, SILENT, VISIBLE
 
-INK = {VISIBLE: "#12925a", NOT_VISIBLE: "#d1422f", SILENT: "#7a7f87", NOT_CALIBRATED: "#3d6fd9"}
 SAYING = {
     VISIBLE: "The source is in the picture",
     NOT_VISIBLE: "No visible source",
     SILENT: "Silent",
     NOT_CALIBRATED: "Not calibrated",
 }
-_WIDE, _TALL = 640, 170
-_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 12, 14, 28
 
 
 def message(text: str) -> str:
@@ -42,38 +39,8 @@ def headline(answer: Answer, heard: str = "") -> str:
 
 
 def plot(answer: Answer, at: int = 0) -> str:
-    """Confidence over time with the threshold and the verdicts, as SVG that fits any width."""
-    points = answer.points
-    first, last = points[0].time, max(points[-1].time, points[0].time + 1e-3)
-    values = [point.confidence for point in points] + ([answer.threshold] if answer.threshold is not None else [])
-    low, high = min(values), max(values)
-    room = max(0.12 * (high - low), 0.01)
-    low, high = low - room, high + room
-
-    def x(time: float) -> float:
-        return _LEFT + (time - first) / (last - first) * (_WIDE - _LEFT - _RIGHT)
-
-    def y(value: float) -> float:
-        return _TOP + (high - value) / (high - low) * (_TALL - _TOP - _BOTTOM)
-
-    line = " ".join(f"{x(point.time):.1f},{y(point.confidence):.1f}" for point in points)
-    size = 3.4 if len(points) <= 120 else 2.2
-    dots = "".join(
-        f'<circle cx="{x(p.time):.1f}" cy="{y(p.confidence):.1f}" r="{size}" fill="{INK[p.verdict]}"/>' for p in points
-    )
-    here = x(points[min(max(0, at), len(points) - 1)].time)
-    parts = [f'<polyline points="{line}" class="es-line"/>', dots, _times(first, last, x), _levels(low, high, y)]
-    if answer.threshold is not None:
-        level = y(answer.threshold)
-        parts.append(
-            f'<line x1="{_LEFT}" x2="{_WIDE - _RIGHT}" y1="{level:.1f}" y2="{level:.1f}" class="es-threshold"/>'
-            f'<text x="{_WIDE - _RIGHT}" y="{level - 5:.1f}" text-anchor="end">threshold {answer.threshold:.2f}</text>'
-        )
-    parts.append(f'<line x1="{here:.1f}" x2="{here:.1f}" y1="{_TOP - 6}" y2="{_TALL - _BOTTOM}" class="es-here"/>')
-    return (
-        f'<svg class="es-plot" viewBox="0 0 {_WIDE} {_TALL}" role="img" aria-label="Confidence over time">'
-        f"{''.join(parts)}</svg>{_legend(points)}"
-    )
+    """Confidence over time with the threshold and the verdicts; the moment `at` is marked."""
+    return chart(answer.points, answer.threshold, at) + _legend(answer.points)
 
 
 def picture(answer: Answer, at: int) -> str:
@@ -93,23 +60,4 @@ def _legend(points: tuple[Point, ...]) -> str:
         '<div class="es-legend">'
         + "".join(f'<span><i style="background:{INK[one]}"></i>{one}</span>' for one in there)
         + "</div>"
-    )
-
-
-def _times(first: float, last: float, x: Callable[[float], float]) -> str:
-    step = next((one for one in (0.5, 1, 2, 5, 10, 20, 60, 120, 300, 600) if (last - first) / one <= 7), 1200)
-    count = int((last - first) / step + 1e-6)
-    base = _TALL - _BOTTOM
-    return "".join(
-        f'<text x="{x(first + k * step):.1f}" y="{base + 18}" text-anchor="middle">{first + k * step:g} s</text>'
-        for k in range(count + 1)
-    )
-
-
-def _levels(low: float, high: float, y: Callable[[float], float]) -> str:
-    levels = [low + (high - low) * part for part in (0.15, 0.5, 0.85)]
-    return "".join(
-        f'<line x1="{_LEFT}" x2="{_WIDE - _RIGHT}" y1="{y(v):.1f}" y2="{y(v):.1f}" class="es-grid"/>'
-        f'<text x="{_LEFT - 6}" y="{y(v) + 4:.1f}" text-anchor="end">{v:.2f}</text>'
-        for v in levels
     )

@@ -47,7 +47,7 @@ def frame_name(model: int, moment: int) -> str:
 
 
 def work(
-    localizers: Sequence[Localizer],
+    load: Callable[[], Sequence[Localizer]],
     clip: Path,
     sound: Path | None,
     out: Path,
@@ -55,8 +55,12 @@ def work(
     limits: PageLimits,
     tell: Tell,
 ) -> list[dict[str, Any]]:
-    """Localize `clip`, with the sound of `sound` when there is one, by every localizer; all files go into `out`."""
+    """Localize `clip`, with the sound of `sound` when there is one, by every localizer; all files go into `out`.
+
+    A clip that cannot be used is refused before the localizers are loaded.
+    """
     info = checked(clip, limits, needs_sound=sound is None)
+    localizers = load()
     if sound is not None:
         clip = swapped(clip, info, sound, scratch / "swapped.mp4", limits)
         tell(0.1)
@@ -112,19 +116,11 @@ def _by(
     progress: Callable[[float, float], None],
 ) -> dict[str, Any]:
     """One localizer's answer: the film, the timeline and the slider's pictures as files, the rest as plain values."""
-    from earsight.localize import localize_video
+    from earsight.localize.settings import Settings
+    from earsight.localize.video import localize_one
 
-    timeline = localize_video(
-        localizer,
-        clip,
-        scratch,
-        every=limits.every,
-        end=limits.seconds,
-        formats=("mp4", "npz"),
-        progress=progress,
-        force=True,
-        name=f"answer-{model}",
-    )
+    settings = Settings(limits.every, end=limits.seconds, formats=("mp4", "npz"))
+    timeline = localize_one(localizer, clip, scratch, settings, progress, force=True, name=f"answer-{model}")
     film, maps = timeline.files
     film.replace(out / film_name(model))
     # A visitor learns nothing of where things lie on this machine.

@@ -5,21 +5,24 @@ from __future__ import annotations
 import copy
 import json
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.export import Dim
 
 from earsight.checkpoint import Weights, find_weights, load_weights, versions
 from earsight.config import need, to_json
 from earsight.errors import EarsightError, UsageError
-from earsight.export.check import difference, pictures, sounds
+from earsight.export.check import difference, pictures, remembers, sounds
 from earsight.export.front import ExportFront
-from earsight.export.parts import HEARD, SEEN, answers, cannot, take_apart
+from earsight.export.parts import HEARD, answers, cannot, take_apart
+from earsight.export.parts import SEEN as FRAMES
 from earsight.files import write_atomically
-from earsight.onnxfile import FORMAT, INSTALL, KEY
+from earsight.onnxfile import FORMAT, INSTALL, KEY, KNOWN, SEEN
 from earsight.types import Maps
 
 OPSET = 18
@@ -64,6 +67,8 @@ def export_onnx(weights: Path | str, out: Path, opset: int = OPSET) -> Exported:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of its own insides
             _write(loaded, beside, opset)
+            if not remembers(loaded.inputs, beside):
+                _write(loaded, beside, opset, remember=False)
         apart = difference(loaded.model, beside)
         if not apart <= MOST_APART:
             raise EarsightError(
@@ -76,32 +81,45 @@ def export_onnx(weights: Path | str, out: Path, opset: int = OPSET) -> Exported:
 
 
 @torch.inference_mode(False)
-def _write(loaded: Weights, path: Path, opset: int) -> None:
-    """Write the graph and what it says of itself."""
+def _write(loaded: Weights, path: Path, opset: int, remember: bool = True) -> None:
+    """Write the graph and what it says of itself; with `remember`, one that can be given what it made of pictures."""
     model = copy.deepcopy(loaded.model).requires_grad_(False)
     model.front = ExportFront(loaded.inputs)
     seen, heard = torch.from_numpy(pictures(loaded.inputs.image_size)), torch.from_numpy(sounds(loaded.inputs)[:3])
     pairs = take_apart(model, seen, heard)
+    known = [x[:2] for x in pairs.see(seen)] if remember else []
     maps = loaded.model.localize(seen, heard)
-    picture, sound = torch.tensor([0, 1, 2, 2, 0]), torch.tensor([0, 1, 0, 1, 1])
-    count = Dim("pairs")
+    picture, sound = torch.tensor([0, 1, 2, 2, 4 if known else 0]), torch.tensor([0, 1, 0, 1, 1])
+    count, more = Dim("pairs"), Dim("known_pictures")
     try:
         program = torch.onnx.export(
             pairs,
-            (seen, heard[:2], picture, sound),
+            (seen, heard[:2], picture, sound, known),
             dynamo=True,
             opset_version=opset,
-            input_names=[SEEN, HEARD, "picture", "sound"],
-            output_names=list(answers(maps)),
-            dynamic_shapes=({0: Dim("pictures")}, {0: Dim("sounds")}, {0: count}, {0: count}),
+            input_names=[FRAMES, HEARD, "picture", "sound", *(f"{KNOWN}{i}" for i in range(len(known)))],
+            output_names=[*answers(maps), *(f"{SEEN}{i}" for i in range(len(known)))],
+            dynamic_shapes=({0: Dim("pictures")}, {0: Dim("sounds")}, {0: count}, {0: count}, [{0: more}] * len(known)),
             verbose=False,
         )
     except torch.onnx.OnnxExporterError as error:
         raise cannot(loaded.name, error) from error
     if program is None:
         raise EarsightError("Expected a program from torch.onnx.export, but got none. Update torch.")
+    _leave_out(program.model.graph, known)
     program.model.metadata_props[KEY] = json.dumps(_header(loaded, maps))
     program.save(path, external_data=False)
+
+
+def _leave_out(graph: Any, known: Sequence[Tensor]) -> None:
+    """Let what is known of pictures be left out when a file is run: none is known then."""
+    import onnx_ir
+
+    given = {value.name: value for value in graph.inputs}
+    for i, made in enumerate(known):
+        value = given[f"{KNOWN}{i}"]
+        value.const_value = onnx_ir.tensor(made[:0].numpy(), name=value.name)
+        graph.register_initializer(value)
 
 
 def _header(loaded: Weights, maps: Maps) -> dict[str, Any]:

@@ -36,6 +36,18 @@ def sounds(inputs: Inputs) -> F32:
     return every.astype(np.float32)
 
 
+def remembers(inputs: Inputs, path: Path) -> bool:
+    """Whether a file answers about a picture that it is told of alone; some layers of a runtime need a new one."""
+    model = OnnxModel(path, "cpu")
+    seen, heard = pictures(inputs.image_size)[:1], sounds(inputs)[:1]
+    model.localize(seen, heard)
+    try:
+        model.localize(seen, heard)
+    except Exception:  # onnxruntime's errors have no common class
+        return False
+    return True
+
+
 @torch.inference_mode()
 def difference(model: Method, path: Path) -> float:
     """The largest difference between the answers of a file and of the method that it was made of.

@@ -55,12 +55,20 @@ class Pairs(nn.Module):
         super().__init__()
         self.see, self.hear, self.compare = see, hear, compare
 
-    def forward(self, frames: Tensor, waveforms: Tensor, picture: Tensor, sound: Tensor) -> tuple[Tensor, ...]:
-        """uint8 (P, 3, S, S), float32 (S, N), and which of them each pair has, int64 (B,) and (B,)."""
-        seen = [x.index_select(0, picture) for x in self.see(frames)]
+    def forward(
+        self, frames: Tensor, waveforms: Tensor, picture: Tensor, sound: Tensor, known: Sequence[Tensor] = ()
+    ) -> tuple[Tensor, ...]:
+        """Answers for uint8 (P, 3, S, S), float32 (S, N), and which of them each pair has, int64 (B,) and (B,).
+
+        `known`, where it is given, is what was made of K more pictures before; pairs count them behind the P. After the
+        answers then comes what was made of the P.
+        """
+        made: tuple[Tensor, ...] = self.see(frames)
+        all_ = [torch.cat(both) for both in zip(made, known, strict=True)] if known else made
+        seen = [x.index_select(0, picture) for x in all_]
         heard = [x.index_select(0, sound) for x in self.hear(waveforms)]
         found: tuple[Tensor, ...] = self.compare(picture, *seen, *heard)
-        return found
+        return (*found, *made) if known else found
 
 
 def take_apart(model: Method, frames: Tensor, waveforms: Tensor) -> Pairs:

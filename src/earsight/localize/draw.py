@@ -14,7 +14,8 @@ from earsight.regions import boxes_of
 from earsight.types import F32, U8
 
 GREEN, RED, GREY, WHITE = (88, 214, 141), (255, 107, 92), (190, 190, 190), (255, 255, 255)
-_FAINT = 0.3  # of the heat is left where nothing visible sounds
+FAINT = 0.3
+"""How much of the heat is left where nothing visible sounds."""
 
 
 def tint(moment: Moment) -> Color:
@@ -29,7 +30,7 @@ def words(moment: Moment) -> str:
 
 def opacity(seen: Seen, drawing: Drawing) -> float:
     """How opaque the heat is: faint where nothing visible sounds, none in silence."""
-    return drawing.overlay * seen.sounding * (_FAINT + (1 - _FAINT) * seen.visible)
+    return drawing.overlay * seen.sounding * (FAINT + (1 - FAINT) * seen.visible)
 
 
 def drawn(picture: U8, seen: Seen, protocol: Protocol, drawing: Drawing) -> U8:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from earsight import protocols
 from earsight.config import Inputs, need
 from earsight.judging import Found, judged
 from earsight.localize.given import picture_of, sound_of
+from earsight.localize.pictured import Pictured
 from earsight.onnxfile import OnnxModel, is_onnx
 from earsight.regions import boxes_of
 from earsight.types import F32, U8, Localization, Mask
@@ -34,8 +36,14 @@ class Model(Protocol):
     def see(self, picture: U8) -> U8:
         """What the model sees of a picture (3, H, W): uint8 (3, S, S)."""
 
-    def localize(self, frames: U8, waveforms: F32) -> Found:
-        """Answers for pictures uint8 (B, 3, S, S), each with its sound, float32 (B, N)."""
+    def localize(
+        self, frames: U8, waveforms: F32, picture: npt.ArrayLike | None = None, sound: npt.ArrayLike | None = None
+    ) -> Found:
+        """Answers for pictures uint8 (P, 3, S, S) and sounds float32 (M, N), each with the one at its place.
+
+        `picture` (B,) and `sound` (B,) say otherwise which goes with which. A picture is looked at once, and not again
+        when the last question was about it too.
+        """
 
 
 class Localizer:
@@ -59,8 +67,8 @@ class Localizer:
     def load(cls, path: str | Path, device: str = "auto", prior: ObjectPrior | None = None) -> Localizer:
         """Load a weights file, a run's folder or an exported .onnx; "auto" takes the GPU when there is one.
 
-        An exported model imports no torch. With `prior`, objects are added to the maps. The threshold of the weights is
-        then left out, because it is of the method's own scores.
+        An exported model imports no torch. With `prior`, objects are added to the maps, and there is no threshold: that
+        of the weights is of the method's own scores.
         """
         if is_onnx(path):
             do = "Give the weights that it was exported from."
@@ -110,12 +118,31 @@ class Localizer:
             pictures = [picture_of(images[i]) for i in batch]
             sounds = [sound_of(waveforms[i], rate, self.inputs, times[i] if times else None) for i in batch]
             found = self.maps([self.model.see(picture) for picture in pictures], sounds)
-            answers += [self.answer(found.one(i), *p.shape[1:]) for i, p in enumerate(pictures)]
+            for i, picture in enumerate(pictures):
+                plain = self.answer(found.one(i), picture.shape[1], picture.shape[2])
+                answers.append(Pictured(**vars(plain), picture=picture.copy(), threshold=self.threshold))
         return answers
 
+    def __repr__(self) -> str:
+        limit = "none" if self.threshold is None else f"{self.threshold:.3f}"
+        return f"Localizer({self.model.name} from {self.name!r}, protocol {self.protocol}, threshold {limit})"
+
+    def _repr_html_(self) -> str:
+        from earsight.localize.notebook import localizer_html
+
+        return localizer_html(self)
+
     def maps(self, frames: Sequence[U8], waveforms: Sequence[F32]) -> Found:
-        """Answers for pairs of a picture as the model sees it, uint8 (3, S, S), and a waveform (N,)."""
-        return self.model.localize(np.stack(frames), np.stack(waveforms))
+        """Answers for pairs of a picture as the model sees it, uint8 (3, S, S), and a waveform (N,).
+
+        The same picture with several sounds is looked at once.
+        """
+        places: dict[bytes, int] = {}
+        picture = [places.setdefault(frame.tobytes(), len(places)) for frame in frames]
+        first = [picture.index(i) for i in range(len(places))]
+        return self.model.localize(
+            np.stack([frames[i] for i in first]), np.stack(waveforms), picture, range(len(frames))
+        )
 
     def answer(self, found: Found, height: int, width: int) -> Localization:
         """What was found for one pair as an answer for a picture of that size.

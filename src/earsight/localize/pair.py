@@ -10,6 +10,7 @@ from earsight.localize.given import loud_file_time, picture_of, sound_of
 from earsight.localize.glances import answers
 from earsight.localize.localizer import Localizer
 from earsight.localize.mapsfile import MapsFile
+from earsight.localize.notebook import strip
 from earsight.localize.seen import Seen
 from earsight.localize.settings import Drawing
 from earsight.localize.steady import steadied
@@ -47,6 +48,7 @@ def localize_pair(
     glance = answers(localizer, [(when, localizer.model.see(picture), heard)])
     (settled,) = steadied(glance, 0.0, localizer.threshold)
     seen = Seen.of(settled, localizer.protocol, picture.shape[1], picture.shape[2])
+    shown = drawn(picture, seen, localizer.protocol, drawing or Drawing())
     timeline = Timeline(
         source=str(image),
         sound=str(audio),
@@ -60,6 +62,7 @@ def localize_pair(
         height=picture.shape[1],
         items=(seen.moment,),
         files=tuple(files.values()),
+        strip=strip([(seen.moment, shown)]),
     )
     if "json" in files:
         write_json(files["json"], timeline.to_json())
@@ -68,6 +71,5 @@ def localize_pair(
             maps.add(seen.score)
             maps.write(timeline)
     if "png" in files:
-        shown = drawn(picture, seen, localizer.protocol, drawing or Drawing())
         write_png(files["png"], captioned(shown, seen.moment))
     return timeline

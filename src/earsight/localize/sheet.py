@@ -13,6 +13,7 @@ import numpy as np
 
 from earsight.localize.draw import drawn, words
 from earsight.localize.files import write_file
+from earsight.localize.pictured import small
 from earsight.localize.seen import Seen
 from earsight.localize.settings import Drawing
 from earsight.localize.timeline import NOT_VISIBLE, SILENT, VISIBLE, Moment, Timeline
@@ -75,17 +76,6 @@ class _Tile:
     seen: Seen | None = None
 
 
-def _thumb(frame: U8) -> U8:
-    """A picture (3, H, W) that is small enough for a sheet."""
-    from PIL import Image  # which matplotlib brings along
-
-    _, height, width = frame.shape
-    share = min(1.0, _THUMB / max(height, width))
-    size = max(1, round(width * share)), max(1, round(height * share))
-    picture = Image.fromarray(np.ascontiguousarray(frame.transpose(1, 2, 0)))
-    return np.asarray(picture.resize(size, Image.Resampling.BICUBIC)).transpose(2, 0, 1)
-
-
 class Tiles:
     """The pictures of a sheet: frames are offered as they are read, and what was seen in them follows later."""
 
@@ -96,7 +86,7 @@ class Tiles:
     def offer(self, frame: U8) -> None:
         """The next frame (3, H, W)."""
         if self._some.wants():
-            self._some.keep(_Tile(self._offered, _thumb(frame)))
+            self._some.keep(_Tile(self._offered, small(frame, _THUMB)))
         self._some.step()
         self._offered += 1
 

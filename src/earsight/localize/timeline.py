@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from earsight.regions import PixelBox
 
@@ -42,9 +43,16 @@ class Moment:
         return self.verdict == SILENT
 
 
-@dataclass(frozen=True)
+class Still(NamedTuple):
+    """A moment, and a small picture of it with its answer drawn in, as the bytes of a JPEG file."""
+
+    moment: Moment
+    jpeg: bytes
+
+
+@dataclass(frozen=True, repr=False)
 class Timeline:
-    """Everything that was found in one video, or in one picture with its sound.
+    """Everything that was found in one video, or in one picture with its sound. A notebook shows it as a picture.
 
     Args:
         source: the video or picture.
@@ -60,6 +68,7 @@ class Timeline:
         items: the moments, in order.
         files: what was written.
         partial: whether the work was stopped before the end.
+        strip: some evenly spaced moments to look at; no part of the JSON.
     """
 
     source: str
@@ -75,11 +84,22 @@ class Timeline:
     items: tuple[Moment, ...]
     files: tuple[Path, ...] = ()
     partial: bool = False
+    strip: tuple[Still, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values: times in seconds, boxes in whole pixels."""
-        values = {key: value for key, value in vars(self).items() if key not in ("items", "files")}
+        values = {key: value for key, value in vars(self).items() if key not in ("items", "files", "strip")}
         items = [
             {**asdict(item), "peak": list(item.peak), "boxes": [list(box) for box in item.boxes]} for item in self.items
         ]
         return {"version": VERSION, **values, "silence_db": SILENCE_DB, "items": items}
+
+    def __repr__(self) -> str:
+        counts = Counter(item.verdict for item in self.items)
+        told = ", ".join(f"{verdict} {count}" for verdict, count in counts.items())
+        return f"Timeline({Path(self.source).name!r}, {len(self.items)} moments: {told or 'none'})"
+
+    def _repr_html_(self) -> str:
+        from earsight.localize.notebook import timeline_html
+
+        return timeline_html(self)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from earsight.checkpoint import Weights
 from earsight.data.view import eval_picture
-from earsight.judging import Found
+from earsight.judging import Found, pairs
+from earsight.localize.once import Asked, Made, asking, watch
 from earsight.methods.base import Method
 from earsight.types import F32, U8
 
@@ -23,6 +24,9 @@ class TorchModel:
         self.method: Method = weights.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.inputs, self.name, self.device = weights.inputs, weights.name, torch.device(device)
         self.meta: dict[str, Any] = weights.meta
+        self._last: tuple[bytes, Made] = b"", {}
+        """The picture of the last question that had only one, and what was made of it."""
+        watch(self.method)
 
     def see(self, picture: U8) -> U8:
         """What the model sees of a picture (3, H, W): uint8 (3, S, S)."""
@@ -30,14 +34,29 @@ class TorchModel:
         return seen
 
     @torch.inference_mode()
-    def localize(self, frames: U8, waveforms: F32) -> Found:
-        """Answers for pictures uint8 (B, 3, S, S), each with its sound, float32 (B, N)."""
-        given = (torch.from_numpy(np.ascontiguousarray(x)).to(self.device) for x in (frames, waveforms))
-        maps = self.method.localize(*given)
+    def localize(
+        self, frames: U8, waveforms: F32, picture: npt.ArrayLike | None = None, sound: npt.ArrayLike | None = None
+    ) -> Found:
+        """Answers for pictures uint8 (P, 3, S, S) and sounds float32 (M, N).
+
+        Each picture goes with the sound at its place, unless `picture` (B,) and `sound` (B,) say which goes with which.
+        """
+        whose, whom = pairs(len(frames), len(waveforms), picture, sound)
+        asked = Asked(whose, self.device, self._known(frames) if len(frames) == 1 else None)
+        given = (torch.from_numpy(x).to(self.device) for x in (frames[whose], waveforms[whom]))
+        with asking(asked):
+            maps = self.method.localize(*given)
         dense = _plain(maps.dense)
         native = dense if maps.native is maps.dense else _plain(maps.native)
         own = None if maps.confidence is None else _plain(maps.confidence)
         return Found(dense, native, maps.bounds, maps.native_bounds, own)
+
+    def _known(self, frames: U8) -> Made:
+        """What was made of this one picture before, to be added to."""
+        seen = frames.tobytes()
+        if self._last[0] != seen:
+            self._last = seen, {}
+        return self._last[1]
 
 
 def _plain(x: Tensor) -> F32:

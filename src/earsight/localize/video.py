@@ -17,6 +17,7 @@ from earsight.localize.film import write_film
 from earsight.localize.glances import glances
 from earsight.localize.localizer import Localizer
 from earsight.localize.mapsfile import MapsFile
+from earsight.localize.notebook import strip
 from earsight.localize.seen import Seen
 from earsight.localize.settings import BOXES, OVERLAY, SMOOTH, Drawing, Settings
 from earsight.localize.sheet import Tiles, write_sheet
@@ -70,7 +71,7 @@ def localize_video(
         name: what the outputs are called; by default like the video.
     """
     settings = Settings(every, window, smooth, start, end, formats, Drawing(overlay, boxes), batch_size)
-    return localize_one(localizer, Path(path), Path(out), settings, progress, stop, force, name)
+    return localize_one(localizer, Path(path), Path(out), settings, progress, stop, force, name, look=True)
 
 
 def localize_one(
@@ -82,8 +83,9 @@ def localize_one(
     stop: Stop = never,
     force: bool = False,
     name: str | None = None,
+    look: bool = False,
 ) -> Timeline:
-    """`localize_video` with its settings in one piece."""
+    """`localize_video` with its settings in one piece; with `look`, the answer has some pictures to show itself."""
     seconds = settings.heard(localizer.inputs.seconds)
     info = _need_video(path, settings.start)
     files = outputs(out, name or path.stem, settings.formats)
@@ -101,7 +103,7 @@ def localize_one(
 
         def followed() -> Generator[Seen, None, None]:
             """What is seen, kept for all that is written at the end."""
-            offer = tiles.offer if "png" in files else lambda frame: None
+            offer = tiles.offer if "png" in files or look else lambda frame: None
             looking = glances(localizer, path, info, settings, stop=stopped, offer=offer)
             # The model looks at the next moments while the film of these is drawn.
             found: Iterator[Glance] = ahead(looking, 2 * settings.batch_size) if "mp4" in files else looking
@@ -121,6 +123,7 @@ def localize_one(
                 tell(one.moment.time)
         if not items:  # stopped before the first answer: there is nothing but the timeline to say so
             files = {kind: file for kind, file in files.items() if kind == "json"}
+        drawn = tiles.drawn(localizer.protocol, settings.drawing)
         timeline = Timeline(
             source=str(path),
             sound=str(path),
@@ -135,26 +138,30 @@ def localize_one(
             items=tuple(items),
             files=tuple(files.values()),
             partial=partial,
+            strip=strip(drawn) if look else (),
         )
         if "json" in files:
             write_json(files["json"], timeline.to_json())
         if maps is not None and "npz" in files:
             maps.write(timeline)
         if "png" in files:
-            write_sheet(files["png"], tiles.drawn(localizer.protocol, settings.drawing), timeline)
-    if progress is not None and not timeline.partial:
-        progress(1.0, 1.0)
+            write_sheet(files["png"], drawn, timeline)
+    if not timeline.partial:
+        tell(None)
     return timeline
 
 
-def _teller(progress: Progress | None, info: MediaInfo, settings: Settings) -> Callable[[float], None]:
-    """What is told the time that the work has come to."""
+def _teller(progress: Progress | None, info: MediaInfo, settings: Settings) -> Callable[[float | None], None]:
+    """What is told the time that the work has come to, and None at its end."""
     stop = min(settings.end or float("inf"), info.duration or float("inf"))
+    total = max(stop - settings.start, 1e-3) if stop < float("inf") else 1e-3
 
-    def tell(time: float) -> None:
+    def tell(time: float | None) -> None:
+        nonlocal total
         if progress is not None:
-            done = time - settings.start
-            progress(done, max(stop - settings.start, done) if stop < float("inf") else max(done, 1e-3))
+            done = total if time is None else time - settings.start
+            total = max(total, done)
+            progress(done, total)
 
     return tell
 

@@ -1,0 +1,151 @@
+"""Answers that show themselves in a notebook: pictures, the confidence over time and verdicts, as HTML on its own.
+
+Nothing is fetched and no script runs. Text takes the colour that is around it, so it reads on light and dark grounds.
+Names of files may be anything, and are escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from earsight.heatmap import overlay, stretch
+from earsight.localize.chart import INK, chart
+from earsight.localize.draw import FAINT, captioned, tint
+from earsight.localize.pictured import Pictured, jpeg, resized, small
+from earsight.localize.settings import BOXES, OVERLAY
+from earsight.localize.timeline import Moment, Still, Timeline
+from earsight.regions import PixelBox
+from earsight.types import U8
+
+if TYPE_CHECKING:
+    from earsight.localize.localizer import Localizer
+
+SIDE, STILL = 480, 240
+"""Most pixels of the longer side of a picture alone, and of one in a strip."""
+STILLS = 6
+"""Most pictures of a strip."""
+POINTS = 400
+"""Most moments that are drawn in a plot."""
+_LONGEST = 200  # letters of a name
+_BOX = "max-width:700px;line-height:1.45;font-family:system-ui,sans-serif;font-size:13px"
+
+
+def localization_html(answer: Pictured) -> str:
+    """The picture with heat, boxes and verdict, above what there is to know of it."""
+    picture = small(answer.picture, SIDE)
+    _, height, width = picture.shape
+    score = resized(answer.map, height, width)
+    share = width / answer.map.shape[1], height / answer.map.shape[0]
+    boxes = [(round(x0 * share[0]), round(y0 * share[1]), round(x1 * share[0]), round(y1 * share[1]))
+             for x0, y0, x1, y1 in answer.boxes[:BOXES]]  # fmt: skip
+    y, x = divmod(int(answer.map.argmax()), answer.map.shape[1])
+    moment = Moment(0.0, answer.verdict, answer.confidence, answer.confidence, (x, y), answer.boxes)
+    alpha = OVERLAY * (FAINT if answer.visible is False else 1.0)
+    heat = stretch(score, float(np.median(answer.map)), float(answer.map.max()))
+    shown = captioned(overlay(picture, heat, boxes=boxes, alpha=alpha, box_color=tint(moment)), moment)
+    told = [f"confidence {answer.confidence:.3f}"]
+    told += [f"threshold {answer.threshold:.3f}"] if answer.threshold is not None else []
+    told += [f"peak at ({x}, {y})"] if answer.visible is not False else []
+    told += [_boxes(answer.boxes)] if answer.boxes else []
+    size = f"{answer.map.shape[1]} x {answer.map.shape[0]} pixels"
+    words = f"<div>{_verdict(moment.verdict)}: {', '.join(told)}; {size}</div>"
+    return f'<div style="{_BOX}">{_img(jpeg(shown), moment.verdict, SIDE)}{words}</div>'
+
+
+def timeline_html(timeline: Timeline) -> str:
+    """Some moments, the confidence over time with the threshold, and how many moments have which verdict."""
+    items = timeline.items
+    parts = [f"<div><b>{_text(_name(timeline.source))}</b>{_heard(timeline)}</div>"]
+    if timeline.strip:
+        stills = "".join(map(_figure, timeline.strip[:STILLS]))
+        grid = "display:grid;gap:6px;grid-template-columns:repeat(auto-fill,minmax(min(100%,200px),1fr))"
+        parts.append(f'<div style="{grid}">{stills}</div>' if len(timeline.strip) > 1 else stills)
+    if len(items) > 1:
+        step = -(-len(items) // POINTS)
+        parts.append(chart(items[::step], timeline.threshold))
+        parts += [f"<div>One of {step} moments is drawn.</div>"] if step > 1 else []
+    counts = Counter(item.verdict for item in items)
+    told = ", ".join(f"{_verdict(one)} {counts[one]}" for one in INK if counts[one])
+    parts.append(f"<div>{len(items)} moment{'s' * (len(items) != 1)}: {told or 'none'}</div>")
+    parts += ["<div>Stopped before the end.</div>"] if timeline.partial else []
+    names = ", ".join(_text(file.name) for file in timeline.files)
+    parts += [f'<div style="opacity:.7">written: {names}</div>'] if names else []
+    return f'<div style="{_BOX}">{"".join(parts)}</div>'
+
+
+def localizer_html(localizer: Localizer) -> str:
+    """What answers, and how its verdicts come about."""
+    inputs, calibration = localizer.inputs, localizer.meta.get("calibration") or {}
+    limit = "none: the weights are not calibrated, so there are no verdicts"
+    if localizer.threshold is not None:
+        limit = f"{localizer.threshold:.3f}"
+        alarm = calibration.get("false_alarm")
+        if isinstance(alarm, int | float):
+            limit += f", with {alarm:.0%} false alarms on validation clips"
+    rows = {
+        "method": localizer.model.name,
+        "from": localizer.name,
+        "protocol": str(localizer.protocol),
+        "threshold": limit,
+        "sees": f"{inputs.image_size} x {inputs.image_size} pixels",
+        "hears": f"{inputs.seconds:g} s at {inputs.rate} Hz",
+    }
+    cells = "".join(
+        f'<tr><td style="text-align:left;opacity:.7">{key}</td><td style="text-align:left">{_text(value)}</td></tr>'
+        for key, value in rows.items()
+    )
+    return f'<div style="{_BOX}"><b>Localizer</b><table style="font:inherit;color:inherit">{cells}</table></div>'
+
+
+def strip(tiles: Sequence[tuple[Moment, U8]]) -> tuple[Still, ...]:
+    """A few of the pictures that a contact sheet has, evenly spaced; one alone may be larger."""
+    chosen = np.linspace(0, len(tiles) - 1, min(STILLS, len(tiles))).round().astype(int)
+    side = STILL if len(tiles) > 1 else SIDE
+    return tuple(Still(moment, jpeg(small(picture, side))) for moment, picture in (tiles[i] for i in chosen))
+
+
+def _img(data: bytes, words: str, side: int) -> str:
+    coded = base64.b64encode(data).decode()
+    return f'<img src="data:image/jpeg;base64,{coded}" alt="{escape(words)}" style="max-width:min(100%,{side}px)">'
+
+
+def _figure(still: Still) -> str:
+    moment = still.moment
+    words = f"{moment.time:.1f} s: {_verdict(moment.verdict)}" + ("" if moment.silent else f" {moment.confidence:.2f}")
+    picture = _img(still.jpeg, moment.verdict, SIDE)
+    return f'<figure style="margin:0">{picture}<figcaption>{words}</figcaption></figure>'
+
+
+def _verdict(verdict: str) -> str:
+    return f'<b style="color:{INK[verdict]}">{escape(verdict)}</b>'
+
+
+def _boxes(boxes: Sequence[PixelBox]) -> str:
+    """The boxes as text.
+
+    >>> _boxes([(1, 2, 3, 4)])
+    'box (1, 2, 3, 4)'
+    """
+    more = f" and {len(boxes) - 1} more" if len(boxes) > 1 else ""
+    return f"box {boxes[0]}{more}"
+
+
+def _heard(timeline: Timeline) -> str:
+    same = timeline.sound == timeline.source
+    return "" if same else f" with the sound of <b>{_text(_name(timeline.sound))}</b>"
+
+
+def _name(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2] or path
+
+
+def _text(value: str) -> str:
+    """Any text for a page: cut where it is long, bytes that are no text become question marks."""
+    plain = value.encode("utf-8", "replace").decode()
+    return escape(plain if len(plain) <= _LONGEST else plain[: _LONGEST - 3] + "...")
