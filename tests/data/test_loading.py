@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch.nn.functional import max_pool2d
 
 from earsight.config import Inputs
 from earsight.data.clips import ClipSet, Limited, open_set
-from earsight.data.items import Failure, Loaded, Wanted
+from earsight.data.items import Failure, Loaded, Visit, Wanted
 from earsight.data.loading import Beside, Loader, epoch_visits, eval_batches
 from earsight.data.sampler import batch_at, epoch_order, steps_per_epoch
 from earsight.data.view import View, eval_picture
@@ -292,6 +293,29 @@ def test_the_workers_of_one_epoch_read_the_next_as_new_ones_would() -> None:
         new = batches(Loader(clips, INPUTS, Wanted(3)).feed(visits))
         assert all(torch.equal(a.frames, b.frames) for a, b in zip(kept, new, strict=True))
         assert [a.ids for a in kept] == [b.ids for b in new]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 2])
+def test_epochs_that_follow_each_other_are_what_each_is_alone(workers: int) -> None:
+    clips = Painted()
+    made: list[int] = []
+
+    def visits() -> Iterator[list[Visit]]:
+        for epoch in range(50):
+            made.append(epoch)
+            yield from epoch_visits(len(clips), 3, epoch, batch_size=8)
+
+    loader = Loader(clips, INPUTS, Wanted(3), workers=workers)
+    for _ in range(2):  # closed in between, it begins anew
+        made.clear()
+        feed = loader.feed(visits())
+        for epoch in range(2):
+            alone = batches(Loader(clips, INPUTS, Wanted(3)).feed(epoch_visits(len(clips), 3, epoch, batch_size=8)))
+            kept = batches(islice(feed, len(alone)))
+            assert all(torch.equal(a.frames, b.frames) for a, b in zip(kept, alone, strict=True))
+            assert [a.ids for a in kept] == [b.ids for b in alone]
+        assert len(made) < 10  # the others are not worked out before they are needed
 
 
 @pytest.mark.slow

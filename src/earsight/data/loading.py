@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from functools import cache
 from multiprocessing.context import BaseContext
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from earsight.config import Inputs, need_workers
 from earsight.data.clips import ClipSet
@@ -78,14 +78,15 @@ class Loader:
         decode: Literal["auto", "cpu", "gpu"] = "gpu",
     ) -> None:
         need_workers(workers)
-        self._device, self._batches = torch.device(device), list[list[Visit]]()
+        self._device, self._asked = torch.device(device), _Asked()
+        self._feed: Feed | None = None
         on_gpu = self._device.type == "cuda"
         encoded = clip_set.is_encoded and has_kernels(self._device)
         here = decode == "cpu" or (decode == "auto" and workers >= DECODING)
         items = Items(clip_set, inputs, wanted, encoded, decode=here)
         self._loader: DataLoader[Any] = DataLoader(
             _Carried(items) if workers else items,
-            batch_sampler=self._batches,
+            batch_sampler=self._asked,
             num_workers=workers,
             collate_fn=together_flat if workers or on_gpu else together,
             # torch's default would draw from the global generator, and an epoch that is read again after a resume must
@@ -96,10 +97,28 @@ class Loader:
             prefetch_factor=2 if workers else None,
         )
 
-    def feed(self, batches: Sequence[list[Visit]]) -> Feed:
-        """These batches, in order. What an earlier feed has not given is dropped."""
-        self._batches[:] = batches
-        return Feed(_sent(self._loader), self._device)
+    def feed(self, batches: Iterable[list[Visit]]) -> Feed:
+        """These batches, in order; they may be made as they are asked for. An earlier feed gives no more."""
+        self.close()
+        self._asked.batches = batches
+        self._feed = Feed(_sent(self._loader), self._device)
+        return self._feed
+
+    def close(self) -> None:
+        """Nobody wants more of the last feed."""
+        if self._feed is not None:
+            self._feed.close()
+            self._feed = None
+
+
+class _Asked(Sampler[list[Visit]]):
+    """Batches that a feed is asked for."""
+
+    def __init__(self) -> None:
+        self.batches: Iterable[list[Visit]] = ()
+
+    def __iter__(self) -> Iterator[list[Visit]]:
+        return iter(self.batches)
 
 
 def _sent(loader: DataLoader[Any]) -> Generator[Sent, None, None]:

@@ -186,11 +186,13 @@ def _frame(rgb: U8) -> VideoFrame:
 def telling(path: Path) -> Iterator[None]:
     """Failures to write are told as a MediaError of `path`."""
     av = sys.modules.get("av")  # a WAV file is written without it
+    kinds: tuple[type[Exception], ...] = (OSError, wave.Error)
     if av is not None:
         av.logging.set_level(None)
+        kinds = (*kinds, av.error.FFmpegError)
     try:
         yield
-    except (OSError, wave.Error, *([] if av is None else [av.error.FFmpegError])) as error:
+    except kinds as error:
         reason = f"cannot be written ({getattr(error, 'strerror', None) or error})."
         raise MediaError(path, reason, "Check that its folder exists, may be written to and has room.") from error
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +16,13 @@ from earsight import distributed
 from earsight.checkpoint import WEIGHTS
 from earsight.config import need
 from earsight.data.clips import open_set
-from earsight.data.items import Wanted
+from earsight.data.feeding import Feed
+from earsight.data.items import Visit, Wanted
 from earsight.data.loading import Beside, Loader, epoch_visits
 from earsight.data.sampler import batch_at, need_classes, steps_per_epoch
 from earsight.device import own_device, pick_device
 from earsight.evaluate import Evaluation
-from earsight.methods.base import build
+from earsight.methods.base import Method, build
 from earsight.models.encoders import starts_of
 from earsight.train.folder import check_folder, prepare_folder
 from earsight.train.job import Job
@@ -122,7 +125,12 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
         position.log_bytes = log.bytes
         distributed.by_first(lambda: states.write(model, optimizer, position, random_state()))
 
+    of_epoch = partial(
+        epoch_visits, len(clips), job.optim.seed, batch_size=job.optim.batch_size, rank=rank, world=world,
+        labels=labels, per_class=job.optim.per_class, lost=lost,
+    )  # fmt: skip
     measured: list[Evaluation] | None = None
+    loader: Loader | None = None
     try:
         for index, stage in enumerate(stages):
             # A stage may freeze or replace modules; all that depends on them is made afterwards.
@@ -146,48 +154,35 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
             take_step = Stepper(model, optimizer, job.optim, job.supervision, where, usual)
             wanted = Wanted(job.optim.seed, model.training_seconds, truth)
             loader = Loader(clips, job.inputs, wanted, workers=job.optim.workers, device=where, decode=job.optim.decode)
-
+            # The next epoch is read while this one ends, unless it brings neighbours that are yet to be found.
+            foreseen = type(model).near is Method.near
+            feed: Feed | None = None
             while position.epoch < stage.epochs:
                 epoch = position.epoch
                 unread: list[Seen] = []
                 model.train()
-                near = model.near(epoch)
-                beside = None if near is None else Beside(near.pictures.tolist(), near.sounds.tolist())
-                feed = loader.feed(
-                    epoch_visits(
-                        len(clips),
-                        job.optim.seed,
-                        epoch,
-                        batch_size=job.optim.batch_size,
-                        first_step=position.step,
-                        rank=rank,
-                        world=world,
-                        beside=beside,
-                        labels=labels,
-                        per_class=job.optim.per_class,
-                        lost=lost,
-                    )
-                )
+                if feed is None or not foreseen:
+                    until = stage.epochs if foreseen else epoch + 1
+                    feed = loader.feed(_visits(of_epoch, model, range(epoch, until), position.step))
                 bar.start_epoch(f"epoch {epoch + 1}/{stage.epochs}" + (f" {stage.name}" if len(stages) > 1 else ""))
-                with closing(feed):
-                    for loaded in feed:
-                        batch = usable(loaded)
-                        rate = lr_at(epoch * per_epoch + position.step, stage.epochs * per_epoch, job.optim, lr)
-                        taken = take_step(batch, rate)
-                        position.step += 1
-                        position.total_steps += 1
-                        bar.step()
+                for loaded in islice(feed, per_epoch - position.step):
+                    batch = usable(loaded)
+                    rate = lr_at(epoch * per_epoch + position.step, stage.epochs * per_epoch, job.optim, lr)
+                    taken = take_step(batch, rate)
+                    position.step += 1
+                    position.total_steps += 1
+                    bar.step()
 
-                        # Looking makes the GPU wait, so it happens rarely; a state is saved only after a look.
-                        unread.append(Seen(position.total_steps, taken, batch.ids, loaded.failures))
-                        saving = position.total_steps % job.optim.save_every == 0
-                        if len(unread) >= LOG_EVERY or saving or position.step == per_epoch:
-                            row = look(unread, position, clips, job.optim.max_failed)
-                            unread.clear()
-                            log.write({"step": position.total_steps, "epoch": epoch, "lr": rate, **row,
-                                       **bar.looked(feed.waited())})  # fmt: skip
-                        if saving and position.step < per_epoch:
-                            save()
+                    # Looking makes the GPU wait, so it happens rarely; a state is saved only after a look.
+                    unread.append(Seen(position.total_steps, taken, batch.ids, loaded.failures))
+                    saving = position.total_steps % job.optim.save_every == 0
+                    if len(unread) >= LOG_EVERY or saving or position.step == per_epoch:
+                        row = look(unread, position, clips, job.optim.max_failed)
+                        unread.clear()
+                        log.write({"step": position.total_steps, "epoch": epoch, "lr": rate, **row,
+                                   **bar.looked(feed.waited())})  # fmt: skip
+                    if saving and position.step < per_epoch:
+                        save()
 
                 if take_step.slow and (job.optim.graph or job.optim.compile):
                     bar.line(
@@ -204,13 +199,27 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
                     model.between_epochs(TrainingContext(model, clips, job, position, where, optimizer))
                 if last or position.epoch % job.optim.save_epochs == 0:
                     save()
+            loader.close()
             if index + 1 < len(stages):
                 position.stage, position.epoch, position.best = index + 1, 0, Position.best
 
         states.close()
         finish(model, val, measured, clips, job, position, bar, out, where)
     finally:
+        if loader is not None:
+            loader.close()
         states.wait()
         log.close()
         bar.close()
     return out / WEIGHTS
+
+
+def _visits(
+    of_epoch: Callable[..., list[list[Visit]]], model: Method, epochs: Iterable[int], first_step: int
+) -> Iterator[list[Visit]]:
+    """The batches of these epochs, of the first from a step on, each epoch's worked out when it is asked for."""
+    for epoch in epochs:
+        near = model.near(epoch)
+        beside = None if near is None else Beside(near.pictures.tolist(), near.sounds.tolist())
+        yield from of_epoch(epoch, first_step=first_step, beside=beside)
+        first_step = 0
