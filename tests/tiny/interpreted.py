@@ -13,18 +13,28 @@ import numpy as np
 def pictures() -> None:
     import torch
 
+    from earsight.data.parcel import Given, Pictures
     from earsight.data.pictures import cut_and_resized, cut_pictures, places_of
+    from earsight.data.view import View
 
     random, side = np.random.default_rng(0), 4
-    sizes = [(9, 12), (6, 7), (12, 5)]
-    views = [(8, 11, 3, 2, 1), (4, 4, 0, 0, 0), (14, 6, 1, 9, 0)]
+    sizes = [(9, 40), (6, 7), (30, 5)]
+    views = [(8, 36, 20, 2, 1), (4, 4, 0, 0, 0), (35, 6, 1, 20, 0)]
     frames = [random.integers(0, 256, (3, *size), dtype=np.uint8) for size in sizes]
     given = [torch.from_numpy(frame) for frame in frames]
     given[0] = torch.from_numpy(np.ascontiguousarray(frames[0].transpose(1, 2, 0))).permute(2, 0, 1)
-    got = cut_pictures(places_of(given), torch.tensor(sizes), torch.tensor(views), side, torch.device("cpu"))
-    for one, frame, view in zip(got, frames, views, strict=True):
-        wanted = cut_and_resized(frame, *view[:4], side, bool(view[4]))
-        assert int((one.int() - wanted.int()).abs().max()) <= 2, view
+    part = Pictures.of(
+        [
+            Given.decoded("", frame, View(height, width, left, top, side, bool(flip)))
+            for frame, (height, width, left, top, flip) in zip(frames, views, strict=True)
+        ]
+    )
+    assert len(part.data) < sum(frame.size for frame in frames)
+    for places in (places_of(given), part.places(part.data.data_ptr())):
+        got = cut_pictures(places, torch.tensor(sizes), torch.tensor(views), side, torch.device("cpu"))
+        for one, frame, view in zip(got, frames, views, strict=True):
+            wanted = cut_and_resized(frame, *view[:4], side, bool(view[4]))
+            assert int((one.int() - wanted.int()).abs().max()) <= 2, view
 
 
 def stem() -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -160,10 +161,20 @@ def _held(
             yield _Held(one._replace(batch=replace(one.batch, data=locked.hold(one.batch.data))), locked)
 
 
+@cache
+def _unpacking(device: torch.device) -> torch.cuda.Stream:
+    """The stream on which all feeds of a process unpack.
+
+    torch keeps memory that was freed for the stream it was made on, and has 32 streams that it gives out in turn. With a
+    stream for each epoch and each validation, a run would hold a dozen batches' memory 32 times over.
+    """
+    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
+
+
 def _unpacked(sent: Generator[Sent, None, None], device: torch.device) -> Generator[_Ready, None, None]:
-    """Batches on the device, unpacked on a stream of their own by the thread that asks for them."""
+    """Batches on the device, unpacked beside the computation by the thread that asks for them."""
     torch.cuda.set_device(device)
-    stream = torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
+    stream = _unpacking(device)
     idle: queue.SimpleQueue[_Locked] = queue.SimpleQueue()
     with closing(ahead(_held(sent, device, idle), TOGETHER)) as held, torch.cuda.stream(stream):
         while group := list(islice(held, TOGETHER)):

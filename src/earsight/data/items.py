@@ -143,8 +143,10 @@ class Items(Dataset[Any]):
         if self.encoded:
             stored = self.clip_set.encoded(i, inputs.rate, seconds, draw)
             view, truth = self._view(stored.id, stored.height, stored.width, i, epoch)
-            data = np.ascontiguousarray(decode(stored).transpose(1, 2, 0)) if self.decode else stored.jpeg
-            given = Given(stored.id, data, stored.height, stored.width, view)
+            if self.decode:
+                given = Given.decoded(stored.id, decode(stored), view)
+            else:
+                given = Given(stored.id, stored.jpeg, stored.height, stored.width, view)
             return Read(given, torch.from_numpy(_heard(stored, stored.waveform, inputs, samples)), truth)
         clip = self.clip_set.read(i, inputs.rate, seconds, draw)
         _, height, width = clip.frame.shape

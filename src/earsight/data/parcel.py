@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from earsight.data.decoding import File, Found
-from earsight.data.pictures import cut_and_resized, cut_pictures, places_of
+from earsight.data.pictures import cut_and_resized, cut_pictures, needed, places_of
 from earsight.data.view import View
 from earsight.types import U8, Batch
 
@@ -22,10 +22,12 @@ class Given(NamedTuple):
 
     Args:
         id: the clip whose picture it is.
-        data: uint8, the bytes of a JPEG file (n,), or what it decodes to (height, width, 3).
+        data: uint8, the bytes of a JPEG file (n,), or of what it decodes to as much as is looked at (h, w, 3).
         height: of the picture.
         width: of the picture.
         view: what is seen.
+        top: the row of the picture that `data` begins with.
+        left: the column of the picture that `data` begins with.
     """
 
     id: str
@@ -33,6 +35,17 @@ class Given(NamedTuple):
     height: int
     width: int
     view: View
+    top: int = 0
+    left: int = 0
+
+    @classmethod
+    def decoded(cls, id: str, picture: U8, view: View) -> Given:
+        """What is looked at of a picture (3, H, W)."""
+        _, height, width = picture.shape
+        top, bottom = needed(height, view.height, view.top, view.side)
+        left, right = needed(width, view.width, view.left, view.side)
+        part = np.ascontiguousarray(picture.transpose(1, 2, 0)[top:bottom, left:right])
+        return cls(id, part, height, width, view, top, left)
 
 
 @dataclass(frozen=True)
@@ -40,9 +53,10 @@ class Pictures:
     """The pictures of a batch as workers hand them over.
 
     Args:
-        data: uint8 (n,), one after another: JPEG files, or pictures with their colours side by side.
+        data: uint8 (n,), one after another: JPEG files, or parts of pictures with their colours side by side.
         ends: int64 (B,), where each ends.
-        sizes: int64 (B, 2), heights and widths.
+        parts: int64 (B, 3), of each part: the row and the column that it begins with, and how many columns it has.
+        sizes: int64 (B, 2), heights and widths of the whole pictures.
         views: int64 (B, 5), of each view: height and width that the picture is resized to, left, top, mirrored or not.
         decoded: whether they are pictures already.
         side: of the square that is seen.
@@ -51,6 +65,7 @@ class Pictures:
 
     data: Tensor
     ends: Tensor
+    parts: Tensor
     sizes: Tensor
     views: Tensor
     decoded: bool
@@ -63,6 +78,7 @@ class Pictures:
         return cls(
             torch.from_numpy(np.concatenate([one.data.reshape(-1) for one in given])),
             torch.tensor([one.data.size for one in given]).cumsum(0),
+            torch.tensor([(one.top, one.left, one.data.shape[1] if one.data.ndim == 3 else 0) for one in given]),
             torch.tensor([(one.height, one.width) for one in given]),
             torch.tensor([(view.height, view.width, view.left, view.top, int(view.flip)) for view in views]),
             given[0].data.ndim == 3,
@@ -72,14 +88,21 @@ class Pictures:
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Pictures:
         """The same of changed tensors."""
-        data, ends, sizes, views = (change(x) for x in (self.data, self.ends, self.sizes, self.views))
-        return replace(self, data=data, ends=ends, sizes=sizes, views=views)
+        data, ends, parts = change(self.data), change(self.ends), change(self.parts)
+        return replace(self, data=data, ends=ends, parts=parts, sizes=change(self.sizes), views=change(self.views))
 
     def files(self) -> list[File]:
         """Those that are yet to be decoded."""
         if self.decoded:
             return []
-        return [File(data, *size) for data, size in zip(self._parts(), self.sizes.tolist(), strict=True)]
+        return [File(data, *size) for data, size in zip(self._each(), self.sizes.tolist(), strict=True)]
+
+    def places(self, address: int) -> Tensor:
+        """Where decoded pictures lie on a GPU that has `data` at this address, as `cut_pictures` asks for it."""
+        top, left, columns = self.parts.unbind(1)
+        begins = torch.cat((torch.zeros_like(self.ends[:1]), self.ends[:-1]))
+        one = torch.ones_like(begins)
+        return torch.stack((address + begins - 3 * (top * columns + left), one, 3 * one, 3 * columns), 1)
 
     def seen(self, device: torch.device, found: Iterator[Found]) -> tuple[Tensor, dict[int, str]]:
         """uint8 (B, 3, side, side) on `device`, and why a picture could not be decoded, which is then black.
@@ -88,13 +111,9 @@ class Pictures:
         """
         if self.decoded and device.type == "cuda":
             data = self.data.to(device, non_blocking=True)
-            begins = data.data_ptr() + self.ends - 3 * self.sizes.prod(1)
-            places = torch.stack((begins, torch.ones_like(begins), torch.full_like(begins, 3)), 1)
-            return cut_pictures(places, self.sizes, self.views, self.side, device), {}
+            return cut_pictures(self.places(data.data_ptr()), self.sizes, self.views, self.side, device), {}
         if self.decoded:
-            sides = zip(self._parts(), self.sizes.tolist(), strict=True)
-            pictures = [data.view(height, width, 3).permute(2, 0, 1) for data, (height, width) in sides]
-            return self._seen_alone(pictures), {}
+            return self._seen_alone(self._whole()), {}
         decoded = list(islice(found, len(self.ids)))
         failed = {i: f"{self.ids[i]}: {one.failed}." for i, one in enumerate(decoded) if one.failed}
         pictures = [one.picture for one in decoded]
@@ -110,7 +129,18 @@ class Pictures:
             seen.append(cut_and_resized(picture.numpy(), height, width, left, top, self.side, bool(flip)))
         return torch.stack(seen)
 
-    def _parts(self) -> list[Tensor]:
+    def _whole(self) -> list[Tensor]:
+        """Decoded pictures (3, H, W), black where nothing of them is given."""
+        found = []
+        for data, (top, left, columns), size in zip(
+            self._each(), self.parts.tolist(), self.sizes.tolist(), strict=True
+        ):
+            picture, part = torch.zeros((*size, 3), dtype=torch.uint8), data.view(-1, columns, 3)
+            picture[top : top + len(part), left : left + columns] = part
+            found.append(picture.permute(2, 0, 1))
+        return found
+
+    def _each(self) -> list[Tensor]:
         ends: list[int] = self.ends.tolist()
         return [self.data[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
 

@@ -30,15 +30,16 @@ def see(pictures, sizes, views, out, side, block: tl.constexpr):
     """One row of what is seen of one picture.
 
     Args:
-        pictures: int64 (B, 3), addresses of uint8 pictures; bytes from a colour to the next, and from a pixel to the
-            next in its row, rows lying behind each other.
+        pictures: int64 (B, 4), addresses of uint8 pictures; bytes from a colour to the next, from a pixel to the next
+            in its row, and from a row to the next.
         sizes: int64 (B, 2), height and width.
         views: int64 (B, 5), height and width that each is resized to, left and top of the square, 1 where mirrored.
         out: uint8 (B, 3, side, side).
     """
     picture, row = tl.program_id(0) // side, tl.program_id(0) % side
-    data = tl.load(pictures + 3 * picture).to(tl.pointer_type(tl.uint8))
-    next_colour, next_pixel = tl.load(pictures + 3 * picture + 1), tl.load(pictures + 3 * picture + 2)
+    data = tl.load(pictures + 4 * picture).to(tl.pointer_type(tl.uint8))
+    next_colour, next_pixel = tl.load(pictures + 4 * picture + 1), tl.load(pictures + 4 * picture + 2)
+    next_row = tl.load(pictures + 4 * picture + 3)
     high, wide = tl.load(sizes + 2 * picture).to(tl.int32), tl.load(sizes + 2 * picture + 1).to(tl.int32)
     view = views + 5 * picture
     left, top, flip = tl.load(view + 2), tl.load(view + 3), tl.load(view + 4)
@@ -70,7 +71,7 @@ def see(pictures, sizes, views, out, side, block: tl.constexpr):
     for colour in range(3):
         seen = tl.zeros((block,), tl.float32)
         for up in range(first, last):
-            line = data + colour * next_colour + up * wide * next_pixel
+            line = data + colour * next_colour + up * next_row
             value = tl.zeros((block,), tl.float32)
             for tap in range(taps):
                 pixel = first_x + tap

@@ -47,9 +47,21 @@ def cut_and_resized(frame: U8, height: int, width: int, left: int, top: int, sid
     return cut.flip(-1) if flip else cut
 
 
+def needed(size: int, resized: int, begin: int, side: int) -> tuple[int, int]:
+    """Of a row or column of `size` pixels, the part (from, to) that is looked at for what is seen of it: `side` pixels
+    from `begin` on once it is `resized`. A little more than the filter reaches, because kernels read on to its right.
+
+    >>> needed(256, 246, 10, 224), needed(400, 800, 0, 300)
+    ((5, 249), (0, 155))
+    """
+    scale = size / resized
+    reach = REACH * max(scale, 1) + 3
+    return max(0, math.floor(scale * begin - reach)), min(size, math.ceil(scale * (begin + side) + reach))
+
+
 def places_of(pictures: list[Tensor]) -> Tensor:
     """Where pictures lie on a GPU, as `cut_pictures` asks for it."""
-    return torch.tensor([(one.data_ptr(), one.stride(0), one.stride(2)) for one in pictures])
+    return torch.tensor([(one.data_ptr(), one.stride(0), one.stride(2), one.stride(1)) for one in pictures])
 
 
 def cut_pictures(places: Tensor, sizes: Tensor, views: Tensor, side: int, device: torch.device) -> Tensor:
@@ -57,9 +69,9 @@ def cut_pictures(places: Tensor, sizes: Tensor, views: Tensor, side: int, device
     has to wait its turn. Nothing waits for the device.
 
     Args:
-        places: int64 (B, 3), where the first byte of each picture lies on the device, and how many bytes lie between
-            its colours and between its pixels: the colours of a picture may be apart, as a GPU decodes them, or side by
-            side, as a CPU does. Pixels of a row and rows lie behind each other.
+        places: int64 (B, 4), where the first byte of each picture lies on the device, or would lie if all of it were
+            there, and how many bytes lie between its colours, its pixels and its rows: the colours of a picture may be
+            apart, as a GPU decodes them, or side by side, as a CPU does.
         sizes: int64 (B, 2), their heights and widths.
         views: int64 (B, 5), height and width that each is resized to, left and top of the square, 1 where mirrored.
         side: of the square.
