@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from earsight.models.frontend import FrontEnd
 
-Made = dict[nn.Module, Tensor]
-"""What modules made of one picture, (1, ...) each."""
+Made = dict[nn.Module, tuple[int, Tensor]]
+"""What modules made of one picture, (1, ...) each, and the age of their weights when they did."""
 
 
 class Asked:
@@ -46,15 +46,16 @@ class Asked:
 
     def answer(self, module: nn.Module, image: Tensor) -> Any:
         """What the module makes of the pictures (B, 3, S, S), each once."""
-        made = self.made.get(module) if self.made is not None else None
-        if made is None:
+        age = sum(one._version for one in (*module.parameters(), *module.buffers()))
+        before, made = (-1, None) if self.made is None else self.made.get(module, (-1, None))
+        if made is None or before != age:  # a model may be trained between two questions
             alone = len(self.first) == len(image)
             found = type(module).forward(module, image if alone else image.index_select(0, self.first))
             if not isinstance(found, Tensor) or found.ndim == 0 or len(found) != len(self.first):
                 return found if alone else type(module).forward(module, image)
             made = found
             if self.made is not None:
-                self.made[module] = made
+                self.made[module] = age, made
         # What is kept is never handed out, since a method may write into what it gets.
         return made.clone() if len(self.which) == len(made) else made.index_select(0, self.which)
 
@@ -62,22 +63,23 @@ class Asked:
 _asked: ContextVar[Asked | None] = ContextVar("asked", default=None)
 
 
-def watch(method: nn.Module) -> None:
-    """Let `asking` have an effect on a method's modules; without it they do what they ever did."""
+@contextmanager
+def asking(method: nn.Module, asked: Asked) -> Iterator[None]:
+    """Inside the block, modules of a method that see pictures alone see each picture once."""
+    token, changed = _asked.set(asked), []
     for module in method.modules():
         if isinstance(module, FrontEnd):
-            module.__dict__["image"] = partial(_image, module)
-        elif module is not method and type(module).forward is not nn.Module.forward:
-            module.__dict__.setdefault("forward", partial(_forward, module))
-
-
-@contextmanager
-def asking(asked: Asked) -> Iterator[None]:
-    """Inside the block, watched modules that see pictures alone see each picture once."""
-    token = _asked.set(asked)
+            name, instead = "image", partial(_image, module)
+        else:
+            name, instead = "forward", partial(_forward, module)
+        if module is not method and name not in module.__dict__:
+            module.__dict__[name] = instead
+            changed.append((module, name))
     try:
         yield
     finally:
+        for module, name in changed:
+            module.__dict__.pop(name, None)
         _asked.reset(token)
 
 

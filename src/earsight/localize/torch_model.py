@@ -11,7 +11,7 @@ from torch import Tensor
 from earsight.checkpoint import Weights
 from earsight.data.view import eval_picture
 from earsight.judging import Found, pairs
-from earsight.localize.once import Asked, Made, asking, watch
+from earsight.localize.once import Asked, Made, asking
 from earsight.methods.base import Method
 from earsight.types import F32, U8
 
@@ -26,7 +26,6 @@ class TorchModel:
         self.meta: dict[str, Any] = weights.meta
         self._last: tuple[bytes, Made] = b"", {}
         """The picture of the last question that had only one, and what was made of it."""
-        watch(self.method)
 
     def see(self, picture: U8) -> U8:
         """What the model sees of a picture (3, H, W): uint8 (3, S, S)."""
@@ -44,7 +43,7 @@ class TorchModel:
         whose, whom = pairs(len(frames), len(waveforms), picture, sound)
         asked = Asked(whose, self.device, self._known(frames) if len(frames) == 1 else None)
         given = (torch.from_numpy(x).to(self.device) for x in (frames[whose], waveforms[whom]))
-        with asking(asked):
+        with asking(self.method, asked):
             maps = self.method.localize(*given)
         dense = _plain(maps.dense)
         native = dense if maps.native is maps.dense else _plain(maps.native)
