@@ -94,9 +94,7 @@ def work(trial: Trial, out: Path, how: How) -> Pace:
         with (folder / SAID).open("a", encoding="utf-8") as said, redirect_stderr(said):
             done = _made(trial, folder, how)
         write_text(folder / DONE, json.dumps(done) + "\n")
-        if how.device == "cuda":  # others work on the same GPU
-            gc.collect()
-            torch.cuda.empty_cache()
+        _let_go(how.device)
     need_same(folder, trial.job)
     if how.clean:
         for name in (STATE, BEST, BEST_WEIGHTS, WEIGHTS):
@@ -106,6 +104,7 @@ def work(trial: Trial, out: Path, how: How) -> Pace:
 
 def _made(trial: Trial, folder: Path, how: How) -> dict[str, Any]:
     train(trial.job, folder / "run", device=how.device, resume=(folder / "run" / "run.json").exists())
+    _let_go(how.device)
     made: list[str] = []
     for epoch, file in (("last", WEIGHTS), ("best", BEST_WEIGHTS)):
         if not (folder / "run" / file).exists():
@@ -121,6 +120,13 @@ def _made(trial: Trial, folder: Path, how: How) -> dict[str, Any]:
         shutil.copytree(folder / "run", there, ignore=shutil.ignore_patterns("*.pt"), dirs_exist_ok=True)
     hardware = torch.cuda.get_device_name() if how.device == "cuda" else "CPU"
     return {"files": made, "hardware": hardware, "commit": how.commit}
+
+
+def _let_go(device: str) -> None:
+    """Give back the memory that nothing uses: others work on the same GPU. A graph keeps its own from all else."""
+    if device == "cuda":
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def need_same(folder: Path, job: Job) -> None:

@@ -60,14 +60,17 @@ def object_of(features: Tensor, found: Tensor, level: float) -> Tensor:
 
 
 def about(labels: Tensor, before: Tensor, rows: Sequence[Row]) -> dict[str, Tensor]:
-    """What to log of a clustering: how many clusters, and how far they agree with those before and with the classes."""
+    """What to log of a clustering: how many clusters, and how far they agree with those before and with the classes.
+
+    It lies where the labels lie, because logs are joined with the loss.
+    """
     told: dict[str, float] = {"clusters": len(set(labels[labels >= 0].tolist()))}
     names = {name: i for i, name in enumerate(sorted({row.label for row in rows if row.label}))}
     if len(before):
         told["nmi_before"] = nmi(labels, before)
     if names:
         told["nmi_classes"] = nmi(labels, torch.tensor([names.get(row.label, -1) for row in rows]))
-    return {name: torch.tensor(float(value)) for name, value in told.items()}
+    return {name: torch.tensor(float(value), device=labels.device) for name, value in told.items()}
 
 
 class Heads(nn.Module):

@@ -183,7 +183,7 @@ class Step:
 
     Args:
         loss: what is to go down.
-        logs: detached scalars to log.
+        logs: detached scalars to log, on the device of the loss.
         maps: the maps of this process's clips as training sees them, with gradient, for ground truth to pull at; None
             when the method has none, or when the batch has no ground truth.
     """

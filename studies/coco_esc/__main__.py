@@ -33,7 +33,12 @@ def parser() -> argparse.ArgumentParser:
     ask.add_argument("--val-every", type=int, default=OPTIM.val_every, help="epochs between validations")
     ask.add_argument("--precision", default="", choices=["", "fp32", "bf16"], help="bf16 on a GPU by default")
     ask.add_argument("--jobs", type=int, default=1, help="runs at the same time")
-    ask.add_argument("--minutes", type=float, default=float("inf"), help="begin no run after so many minutes")
+    ask.add_argument(
+        "--minutes",
+        type=float,
+        default=float("inf"),
+        help="begin no run that would not end in this time, by those before it",
+    )
     ask.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     ask.add_argument("--commit", default="", help="of this code, where git cannot tell")
     ask.add_argument("--keep-weights", default="", help=f"folder for the weights of {trials.KEPT}")
@@ -70,6 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     if not args.no_page:
         # All that was ever measured is told, whatever was asked for now.
+        say("drawing the intervals of all numbers (a minute or more on a CPU; --no-page leaves it for later)")
         results.collect(trials.every(), args.out, args.results)
         page.write(args.results, args.page)
     return int(failed)
@@ -83,7 +89,7 @@ def run(todo: Sequence[Trial], out: Path, how: How, jobs: int, seconds: float) -
     left = [trial for trial in todo if not results.finished(out, trial)]
     say(f"{len(left)} of {len(todo)} runs to do, {jobs} at a time, on {how.device}")
     began, clips, done, failed = time.monotonic(), 0, 0, 0
-    for trial, told, error in crew.do(left, partial(work, out=out, how=how), jobs, seconds):
+    for trial, told, error in crew.do(left, partial(work, out=out, how=how), jobs, seconds, alike):
         passed = time.monotonic() - began
         if error:
             failed += 1
@@ -95,6 +101,11 @@ def run(todo: Sequence[Trial], out: Path, how: How, jobs: int, seconds: float) -
     say(f"{done} runs in {passed:.0f} s, {failed} failed, {len(left) - done - failed} to do")
     say(f"{clips} clips, {clips / passed:.0f} a second in all")
     return failed > 0
+
+
+def alike(trial: Trial) -> tuple[str, int, bool]:
+    """Runs that are alike in this take about as long."""
+    return trial.job.method, trial.job.optim.batch_size, trial.controls
 
 
 def say(text: str) -> None:

@@ -165,8 +165,8 @@ def _held(
 def _unpacking(device: torch.device) -> torch.cuda.Stream:
     """The stream on which all feeds of a process unpack.
 
-    torch keeps memory that was freed for the stream it was made on, and has 32 streams that it gives out in turn. With a
-    stream for each epoch and each validation, a run would hold a dozen batches' memory 32 times over.
+    torch keeps memory that was freed for the stream it was made on, and gives out 32 streams in turn. With a stream for
+    each epoch and each validation, a run would hold the memory of a dozen batches 32 times over.
     """
     return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
 

@@ -244,7 +244,7 @@ class Model(Method):
         found, _ = clustering.kmeans(normalize(objects), k, seed=int(torch.randint(2**31, ())))
         # The first process's labels, because a tie that rounding decides must not part the processes.
         labels = distributed.from_all(found.cpu())[0].to(found.device)
-        self.clustered = pieces.about(labels.cpu(), self.labels.cpu(), context.rows)
+        self.clustered = pieces.about(labels, self.labels, context.rows)
         self.labels = labels
         self.dictionary.copy_(clustering.means(objects[readable], labels[readable], torch.zeros_like(self.dictionary)))
         self.heads.draw()
@@ -261,7 +261,7 @@ class Model(Method):
 
     def load_training_state(self, state: dict[str, Tensor]) -> None:
         self.labels, self.passed = state["labels"].to(self.dictionary.device), int(state["passed"])
-        self.clustered = {name[5:]: value for name, value in state.items() if name.startswith("told.")}
+        self.clustered = {name[5:]: value.to(self.scale) for name, value in state.items() if name.startswith("told.")}
 
     def compiled(self) -> list[nn.Module]:
         return [self.image, self.audio]
