@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 from earsight.data import feeding
+from earsight.data.items import Sent
+from earsight.data.parcel import Given, Parcel, Pictures
+from earsight.data.view import View
 
 
 def test_all_feeds_of_a_gpu_unpack_on_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,3 +20,21 @@ def test_all_feeds_of_a_gpu_unpack_on_one_stream(monkeypatch: pytest.MonkeyPatch
     assert feeding._unpacking(one) is feeding._unpacking(torch.device("cuda:0"))
     assert feeding._unpacking(one) is not feeding._unpacking(other)
     feeding._unpacking.cache_clear()
+
+
+def parcel(decoded: bool) -> Sent:
+    given = Given("a", np.zeros((8, 9, 3), np.uint8) if decoded else np.zeros(5, np.uint8), 8, 9, View.whole(4))
+    return Sent(Parcel(Pictures.of([given]), torch.zeros(1, 6, dtype=torch.int16), torch.tensor([0]), ("a",)), ())
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_only_batches_that_the_device_decodes_wait_for_each_other(flat: bool) -> None:
+    def held(sent: list[Sent]) -> list[feeding._Held]:
+        return [feeding._Held(one.flat() if flat else one, None) for one in sent]
+
+    def sizes(sent: list[Sent]) -> list[int]:
+        return [len(group) for group in feeding._groups(iter(held(sent)))]
+
+    assert sizes([parcel(False)] * 6) == [feeding.TOGETHER, 6 - feeding.TOGETHER]
+    assert sizes([parcel(True)] * 3) == [1, 1, 1]
+    assert sizes([Sent(None, ()), parcel(True)]) == [1, 1]

@@ -23,7 +23,7 @@ from earsight.data.parcel import Parcel
 from earsight.types import Batch
 
 TOGETHER = 4
-"""Batches whose pictures are decoded together."""
+"""Batches whose pictures are decoded together, where the device decodes them."""
 AHEAD = 8
 """Batches that lie ready on a GPU, so that it has work while the next ones are decoded."""
 TURNS = 0.0005
@@ -171,13 +171,19 @@ def _unpacking(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
 
 
+def _groups(held: Iterator[_Held]) -> Iterator[list[_Held]]:
+    """Batches whose pictures are yet to be decoded several at a time, others as they come."""
+    for one in held:
+        yield [one, *islice(held, TOGETHER - 1)] if one.sent.has_files else [one]
+
+
 def _unpacked(sent: Generator[Sent, None, None], device: torch.device) -> Generator[_Ready, None, None]:
     """Batches on the device, unpacked beside the computation by the thread that asks for them."""
     torch.cuda.set_device(device)
     stream = _unpacking(device)
     idle: queue.SimpleQueue[_Locked] = queue.SimpleQueue()
     with closing(ahead(_held(sent, device, idle), TOGETHER)) as held, torch.cuda.stream(stream):
-        while group := list(islice(held, TOGETHER)):
+        for group in _groups(held):
             for loaded, one in zip(deliver([one.sent for one in group], device), group, strict=True):
                 event = torch.cuda.Event()  # type: ignore[no-untyped-call]
                 event.record(stream)

@@ -54,6 +54,12 @@ class Sent(NamedTuple):
     batch: Batch | Parcel | Flat[Batch | Parcel] | None
     failures: tuple[Failure, ...]
 
+    @property
+    def has_files(self) -> bool:
+        """Whether pictures are yet to be decoded."""
+        batch = self.batch.form if isinstance(self.batch, Flat) else self.batch
+        return isinstance(batch, Parcel) and not batch.pictures.decoded
+
     def flat(self) -> Sent:
         """With the batch in one piece, for another process or for a GPU."""
         return self if self.batch is None or isinstance(self.batch, Flat) else Sent(Flat.of(self.batch), self.failures)
