@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -82,12 +81,3 @@ def epoch_of(run: Path, which: str) -> int:
 
 def percent(value: float) -> float:
     return round(100 * value, 2)
-
-
-def commit() -> str:
-    """The commit of this code, as far as git knows it."""
-    try:
-        told = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    except OSError:
-        return "unknown"
-    return told.stdout.strip() or "unknown"

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from benchmarks.hardware import commit
+
 from earsight.device import pick_device
 from earsight.errors import EarsightError
 from earsight.recipes.coco_esc import OPTIM
-from studies import crew, rows
+from studies import crew
 from studies.coco_esc import page, results, trials
 from studies.trial import Trial
 from studies.work import How, need_same, work
@@ -62,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         precision=args.precision or ("bf16" if device == "cuda" else "fp32"),
     )  # fmt: skip
     how = How(
-        device, args.image_weights, max(1, (os.cpu_count() or 1) // args.jobs), args.commit or rows.commit(),
+        device, args.image_weights, max(1, (os.cpu_count() or 1) // args.jobs), args.commit or commit(),
         plain=("exact", "adaptive"), others=("exact",), limit=args.limit, clean=not args.keep_runs,
         keep=args.keep_weights, kept=(trials.KEPT,) if args.keep_weights else (),
     )  # fmt: skip

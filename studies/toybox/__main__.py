@@ -8,8 +8,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from benchmarks.hardware import commit
+
 from earsight.device import pick_device
-from studies import crew, rows
+from studies import crew
 from studies.toybox import page, tables, trials
 from studies.work import How, work
 
@@ -30,7 +32,7 @@ def main() -> int:
         for trial in trials.GROUPS[group](args.seeds)
     ]
     threads = max(1, (os.cpu_count() or 1) // args.jobs)
-    how = How(pick_device(args.device), args.object_weights, threads, rows.commit())
+    how = How(pick_device(args.device), args.object_weights, threads, commit())
     failed: list[str] = []
     for number, (trial, told, error) in enumerate(crew.do(todo, partial(work, out=args.out, how=how), args.jobs), 1):
         failed += [f"{trial.key}: {error}"] if error else []
