@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from benchmarks.hardware import commit
+
 from earsight import protocols
 from earsight.data.clips import open_set
 from earsight.evaluate import center_prior
@@ -21,7 +23,7 @@ def collect(todo: Iterable[Trial], out: Path, path: Path) -> None:
     middle = center_prior(open_set(EXTENDED), protocols.get("exact"))
     about = {
         "command": "python -m studies.toybox",
-        "commit": rows.commit(),
+        "commit": commit(),
         "hardware": " and ".join(sorted({done_of(out / trial.key)["hardware"] for trial in trials})),
         "center_prior": {name: rows.percent(middle.metrics[name]) for name in rows.NAMES},
         "ceiling": rows.percent(middle.ceiling),
