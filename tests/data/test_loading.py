@@ -16,7 +16,7 @@ from torch.nn.functional import max_pool2d
 
 from earsight.config import Inputs
 from earsight.data.clips import ClipSet, Limited, open_set
-from earsight.data.items import Failure, Loaded, Visit, Wanted
+from earsight.data.items import Failure, Items, Loaded, Visit, Wanted
 from earsight.data.loading import Beside, Loader, epoch_visits, eval_batches
 from earsight.data.sampler import batch_at, epoch_order, steps_per_epoch
 from earsight.data.view import View, eval_picture
@@ -324,6 +324,15 @@ def test_what_ends_a_worker_is_told_without_its_traceback() -> None:
         list(eval_batches(Refuses(), INPUTS, 4, workers=1))
     with pytest.raises(DataError, match=r"one of them died, perhaps for lack of memory\. Use fewer workers"):
         list(eval_batches(Dies(), INPUTS, 4, workers=1))
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_without_workers_no_shared_memory_is_used(device: str) -> None:
+    """Which containers often have little of; a batch that does not fit would end the process."""
+    items = Items(Painted(), INPUTS, Wanted(0))
+    batch = Loader(Painted(), INPUTS, Wanted(0), device=device)._loader.collate_fn([items[Visit(0)]]).batch
+    assert isinstance(batch, Batch)
+    assert not batch.frames.is_shared()
 
 
 def test_too_many_workers_are_refused_before_they_start() -> None:

@@ -78,7 +78,7 @@ _SCRIPT = """
     if (!files || !files.length) return;
     const clip = event.target && event.target.closest && event.target.closest('#es-clip');
     const wrong = [...files].some(file => file.size > most) ? words
-      : clip && [...files].some(file => !file.type.startsWith('video/')) ? kind : '';
+      : clip && [...files].some(file => file.type && !file.type.startsWith('video/')) ? kind : '';
     if (wrong) {
       event.stopImmediatePropagation(); event.preventDefault();
       if (event.target && event.target.type === 'file') event.target.value = '';

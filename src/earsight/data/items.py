@@ -61,7 +61,7 @@ class Sent(NamedTuple):
         return isinstance(batch, Parcel) and not batch.pictures.decoded
 
     def flat(self) -> Sent:
-        """With the batch in one piece, for another process or for a GPU."""
+        """With the batch in one piece, for another process."""
         return self if self.batch is None or isinstance(self.batch, Flat) else Sent(Flat.of(self.batch), self.failures)
 
 

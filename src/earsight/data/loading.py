@@ -80,7 +80,6 @@ class Loader:
         need_workers(workers)
         self._device, self._asked = torch.device(device), _Asked()
         self._feed: Feed | None = None
-        on_gpu = self._device.type == "cuda"
         encoded = clip_set.is_encoded and has_kernels(self._device)
         here = decode == "cpu" or (decode == "auto" and workers >= DECODING)
         items = Items(clip_set, inputs, wanted, encoded, decode=here)
@@ -88,7 +87,7 @@ class Loader:
             _Carried(items) if workers else items,
             batch_sampler=self._asked,
             num_workers=workers,
-            collate_fn=together_flat if workers or on_gpu else together,
+            collate_fn=together_flat if workers else together,
             # torch's default would draw from the global generator, and an epoch that is read again after a resume must
             # not.
             generator=torch.Generator().manual_seed(0),
