@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from earsight.data.flat import ALIGNED, Flat
+from earsight.data.flat import ALIGNED, Flat, Room
 from earsight.types import Batch
 
 
@@ -59,3 +59,19 @@ def test_only_one_tensor_of_it_has_data() -> None:
     flat = Flat.of(batch(True))
     assert all(x.is_meta for x in tensors(flat.form))
     assert len(pickle.dumps(flat.form)) < 4000
+
+
+def test_room_is_used_in_turns_and_grows() -> None:
+    room = Room(2)
+    first, second = Flat.of(batch(False), room), Flat.of(batch(True), room)
+    assert first.data.is_shared()
+    assert torch.equal(first.opened().frames, batch(False).frames)
+    assert first.data.data_ptr() != second.data.data_ptr()
+    second.data.zero_()
+    again = Flat.of(batch(False), room)
+    assert again.data.data_ptr() == first.data.data_ptr()
+    longer = Flat.of(Batch(torch.ones(9, 3, 50, 50), torch.ones(9, 7), torch.arange(9), ("a",) * 9), room)
+    assert longer.data.untyped_storage().data_ptr() != second.data.data_ptr()
+    assert (longer.opened().frames == 1).all()
+    shorter = Flat.of(batch(True), Room(1))
+    assert len(shorter.data) == len(second.data)

@@ -23,9 +23,11 @@ from earsight.data.manifest import MANIFEST
 from earsight.data.pack import Packed, find
 from earsight.data.pack_check import verify
 from earsight.data.packing import pack
+from earsight.data.shard import Shard, Stored
 from earsight.errors import MediaError, UsageError
 from earsight.media.write import write_png, write_wav
 from earsight.train.loop import train
+from earsight.types import Row
 from tiny.packing import SETTINGS, contents
 from tiny.tones import Tones
 
@@ -98,6 +100,20 @@ def test_a_set_that_reads_crosses_process_borders_without_its_files(made: Path) 
     sent = pickle.dumps(packed)
     assert len(sent) < 20_000
     assert np.array_equal(pickle.loads(sent).read(5, RATE, SECONDS).frame, clip.frame)
+
+
+def test_a_clip_is_looked_at_once_by_each_process(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = open_set("tiny.tones:train", made)
+    asked, real = [], Shard.whole
+
+    def whole(self: Shard, at: int, row: Row, stored: Stored) -> bool:
+        asked.append(row.id)
+        return real(self, at, row, stored)
+
+    monkeypatch.setattr(Shard, "whole", whole)
+    for one in (packed, packed, pickle.loads(pickle.dumps(packed))):
+        one.read(3, RATE, SECONDS)
+    assert asked == [packed.rows[3].id] * 2
 
 
 def test_limits_controls_and_negatives_work_on_a_pack(made: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 
 from earsight.config import Inputs
 from earsight.data.clips import ClipSet, W, fit_waveform
-from earsight.data.flat import Flat
+from earsight.data.flat import Flat, Room
 from earsight.data.pack import decode
 from earsight.data.parcel import Given, Parcel, Pictures
 from earsight.data.truth import crop_boxes, truth_map
@@ -60,9 +60,11 @@ class Sent(NamedTuple):
         batch = self.batch.form if isinstance(self.batch, Flat) else self.batch
         return isinstance(batch, Parcel) and not batch.pictures.decoded
 
-    def flat(self) -> Sent:
-        """With the batch in one piece, for another process."""
-        return self if self.batch is None or isinstance(self.batch, Flat) else Sent(Flat.of(self.batch), self.failures)
+    def flat(self, room: Room | None = None) -> Sent:
+        """With the batch in one piece, for another process; in some of `room` if that is given."""
+        if self.batch is None or isinstance(self.batch, Flat):
+            return self
+        return Sent(Flat.of(self.batch, room), self.failures)
 
 
 class Visit(NamedTuple):
@@ -213,9 +215,18 @@ def together(items: list[Item | Failure]) -> Sent:
     return Sent(Parcel(stored, waves, index, ids, truth, which, stored_beside, near_waves), failures)
 
 
-def together_flat(items: list[Item | Failure]) -> Sent:
-    """The same in one piece."""
-    return together(items).flat()
+class TogetherFlat:
+    """The same in one piece, for another process.
+
+    Args:
+        pieces: of memory that are used in turns; 0 takes new memory for each batch.
+    """
+
+    def __init__(self, pieces: int = 0) -> None:
+        self._room = Room(pieces) if pieces else None
+
+    def __call__(self, items: list[Item | Failure]) -> Sent:
+        return together(items).flat(self._room)
 
 
 def _waves(clips: Sequence[Read]) -> Tensor:

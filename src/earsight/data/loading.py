@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from earsight.config import Inputs, need_workers
 from earsight.data.clips import ClipSet
 from earsight.data.feeding import Feed
-from earsight.data.items import Failure, Item, Items, Sent, Visit, Wanted, together, together_flat
+from earsight.data.items import Failure, Item, Items, Sent, TogetherFlat, Visit, Wanted, together
 from earsight.data.sampler import batch_at, class_aware_order, epoch_order, steps_per_epoch
 from earsight.device import has_kernels
 from earsight.errors import DataError, EarsightError, MediaError
@@ -24,6 +24,9 @@ from earsight.errors import DataError, EarsightError, MediaError
 DECODING = 8
 """Workers from which on these decode the pictures of a pack in training: beside a training step a GPU decodes three
 times more slowly than alone, longer than the step takes (21 ms for 128 pictures on an H200, where a step takes 19)."""
+WAITING = 2
+"""Batches that a worker makes before they are asked for. With the one that a feed on a GPU is just copying, of which a
+worker learns that it was taken when it is taken and not when it was copied, one more is on its way."""
 
 
 class Beside(NamedTuple):
@@ -87,13 +90,14 @@ class Loader:
             _Carried(items) if workers else items,
             batch_sampler=self._asked,
             num_workers=workers,
-            collate_fn=together_flat if workers else together,
+            # On a CPU a batch is used where it lies, for as long as anybody likes.
+            collate_fn=TogetherFlat(WAITING + 1 if self._device.type == "cuda" else 0) if workers else together,
             # torch's default would draw from the global generator, and an epoch that is read again after a resume must
             # not.
             generator=torch.Generator().manual_seed(0),
             multiprocessing_context=_workers() if workers else None,
             persistent_workers=workers > 0,
-            prefetch_factor=2 if workers else None,
+            prefetch_factor=WAITING if workers else None,
         )
 
     def feed(self, batches: Iterable[list[Visit]]) -> Feed:

@@ -59,6 +59,7 @@ class Packed(ClipSet):
             )
         self._firsts: npt.NDArray[np.int64] = np.array(self.manifest.firsts)
         self._open: dict[int, Shard] = {}
+        self._found_right: set[int] = set()
         rows = [row for number in range(len(self._firsts)) for row in self._shard(number).rows()]
         self._open.clear()
         super().__init__(self.manifest.name, rows)
@@ -96,18 +97,19 @@ class Packed(ClipSet):
             )
 
     def stored(self, index: int) -> Stored:
-        """The bytes of a clip, as views of the file, once its digest was found right."""
+        """The bytes of a clip, as views of the file; each process looks at a clip's digest once."""
         row = self.rows[index]
         number = int(np.searchsorted(self._firsts, index, side="right")) - 1
         try:
             shard = self._shard(number)
             at = index - shard.first
             stored = shard.stored(at)
-            whole = shard.whole(at, row, stored)
+            whole = index in self._found_right or shard.whole(at, row, stored)
         except DataError as error:
             raise MediaError(row.id, str(error)) from error
         if not whole:
             raise self._hurt(row.id, number, "is not what was packed")
+        self._found_right.add(index)
         if stored.failed:
             raise MediaError(
                 row.id, f"could not be packed: {stored.failed}", "Mend it, and run data prepare again for what failed."
@@ -131,8 +133,8 @@ class Packed(ClipSet):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # Every process maps the files for itself.
-        return {**self.__dict__, "_open": {}}
+        # Every process maps the files for itself, and looks at them itself.
+        return {**self.__dict__, "_open": {}, "_found_right": set()}
 
 
 def span(samples: int, time: float, rate: int, seconds: float) -> tuple[int, int, float]:
