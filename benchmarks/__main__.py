@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = parser.parse_args(argv)
     about = hardware(given.device, given.commit)
     print(", ".join(f"{name} {value}" for name, value in about.items() if value != ""), flush=True)
-    results = []
+    results: list[Result] = []
     for name in given.only:
         if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
             print(f"{name}: left out, {NEEDS[name]} is not installed", flush=True)
@@ -50,8 +50,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         with one_thread() if given.device == "cpu" else nullcontext():
             results.append(comparison(name)(How(given.device, given.quick)))
         print(results[-1].line(), flush=True)
-    if given.json is not None:
-        write(given.json, about, results)
+        if given.json is not None:  # at once: a run that is stopped keeps what it has
+            write(given.json, about, results)
 
 
 def comparison(name: str) -> Callable[[How], Result]:

@@ -58,6 +58,23 @@ def sustained(rows: Sequence[Mapping[str, Any]], batch: int, skip: int) -> dict[
     return {"steps": steps, "clips_per_second": steps * batch / seconds, "waited": waited / seconds}
 
 
+def waited_by_epoch(rows: Sequence[Mapping[str, Any]], skip: int) -> list[float]:
+    """The share of the time that was spent waiting for data, of each epoch that began after `skip` steps.
+
+    >>> waited_by_epoch([{"step": s, "epoch": s // 20, "seconds": 2.0, "waited": s / 40} for s in (10, 20, 30)], 10)
+    [0.3125]
+    """
+    looks = [row for row in rows if "waited" in row]
+    early = {row["epoch"] for row in looks if row["step"] <= skip}
+    epochs: dict[int, list[Mapping[str, Any]]] = {}
+    for row in looks:
+        if row["epoch"] not in early:
+            epochs.setdefault(row["epoch"], []).append(row)
+    return [
+        short(sum(row["waited"] for row in found) / sum(row["seconds"] for row in found)) for found in epochs.values()
+    ]
+
+
 def steps_of(rows: Sequence[Mapping[str, Any]]) -> int:
     return max((int(row["step"]) for row in rows), default=0)
 
@@ -102,7 +119,11 @@ def run(pack: Path, out: Path, how: How, optim: Optim, changes: Mapping[str, Any
         "other_processes": memory.others,
         **gpu,
     }
-    return {"job": {**to_json(job), "data": "PACK"}, "numbers": {name: short(value) for name, value in numbers.items()}}
+    return {
+        "job": {**to_json(job), "data": "PACK"},
+        "numbers": {name: short(value) for name, value in numbers.items()},
+        "waited_by_epoch": waited_by_epoch(rows, skip),
+    }
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -134,11 +155,13 @@ def told(words: Sequence[str]) -> str:
     >>> told(["--pack", "here/p", "--out", "r", "--epochs", "2", "--commit", "abc", "--json", "x/epoch.json"])
     'python -m benchmarks.epoch --pack PACK --out RUN --epochs 2 --json benchmarks/results/epoch.json'
     """
-    places = {"--pack": "PACK", "--out": "RUN", "--json": "benchmarks/results/epoch.json", "--commit": ""}
+    places = {"--pack": "PACK", "--out": "RUN"}
     kept: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
         if before == "--commit":
             kept.pop()
+        elif before == "--json":
+            kept.append(f"benchmarks/results/{Path(word).name}")
         else:
             kept.append(places.get(before, word))
     return "python -m benchmarks.epoch " + shlex.join(kept)

@@ -22,11 +22,13 @@ COMMANDS = {
     "gpu": "python -m benchmarks --device cuda --json benchmarks/results/gpu.json",
     "cpu": "python -m benchmarks --json benchmarks/results/cpu.json",
     "epoch": "python -m benchmarks.epoch --pack PACK --out RUN --json benchmarks/results/epoch.json",
+    "schedule": "python -m benchmarks.epoch --pack PACK --out RUN --epochs 20 --json benchmarks/results/schedule.json",
 }
 EPOCH = {
     "clips_per_second": "clips a second, end to end",
     "waited": "share of the time that the GPU waits for data",
     "steps": "steps that were measured",
+    "wall_seconds": "seconds of the whole command",
     "whole_clips_per_second": "clips a second of the whole command, with its start, compilation and saving",
     "minutes_of_the_schedule": "minutes for the paper's schedule at this rate",
     "reference_clips_per_second": "clips a second of the published recipe's step without data, same run",
@@ -50,7 +52,7 @@ def text(page: str, results: Path = RESULTS) -> str:
         if found is None:
             made = f"Nothing is kept of it yet. To measure: `{command}`"
         else:
-            made = f"{_head(found, command)}\n\n{_epoch(found) if name == 'epoch' else _comparisons(found)}"
+            made = f"{_head(found, command)}\n\n{_comparisons(found) if name in ('gpu', 'cpu') else _epochs(found)}"
         first, last = marks(name)
         before, _, rest = page.partition(first)
         page = f"{before}{first}\n\n{made}\n\n{last}{rest.partition(last)[2]}"
@@ -86,9 +88,12 @@ def _comparisons(found: dict[str, Any]) -> str:
     return table(["work", "ours", "reference", "ours", "reference", "times as fast", "besides"], lines)
 
 
-def _epoch(found: dict[str, Any]) -> str:
+def _epochs(found: dict[str, Any]) -> str:
     numbers = found["numbers"]
-    return table(["", "measured"], [[words, number(numbers[key])] for key, words in EPOCH.items() if key in numbers])
+    lines = [[words, number(numbers[key])] for key, words in EPOCH.items() if key in numbers]
+    if shares := found.get("waited_by_epoch"):
+        lines.insert(2, ["the same of each epoch after the first", " ".join(number(share) for share in shares)])
+    return table(["", "measured"], lines)
 
 
 def number(value: float) -> str:
