@@ -22,8 +22,7 @@ from earsight.evaluate import evaluate_all
 from earsight.files import write_text
 from earsight.media.read import read_clip
 from earsight.types import Box, Clip, Row
-
-OWN = Path(__file__).with_name("own.json")
+from studies.coco_esc.reading import OWN
 
 
 class Boxed(ClipSet):

@@ -133,11 +133,19 @@ def singles(budget: Budget) -> Iterator[Trial]:
                 yield Trial("singles", f"{name} {line}", seed, job(budget, name, seed, 11, per_class), (EXTENDED,))
 
 
+def labels(budget: Budget) -> Iterator[Trial]:
+    """CoarsetoFine with clusters of the sounds of one epoch, when every epoch has others."""
+    for seed in budget.seeds:
+        made = job(budget, "coarse_to_fine", seed, clustered="sounds")
+        yield Trial("labels", "coarse_to_fine by sounds", seed, made, (EXTENDED,))
+
+
 GROUPS: dict[str, Callable[[Budget], Iterator[Trial]]] = {
     "methods": methods,
     "ablations": ablations,
     "batches": batches,
     "singles": singles,
+    "labels": labels,
 }
 
 

@@ -34,7 +34,8 @@ class _Run:
 
 # There are eleven classes, and 600 steps where the papers have 22 000: momentum copies at 0.999 would still be near
 # their start at the end, and neighbours that are looked for after every ten steps are hardly others. DSOL sees
-# all clips twice in an epoch, to localize and to classify.
+# all clips twice in an epoch, to localize and to classify. A photo has another sound in every epoch, so that a cluster
+# of the first one is no label for the next.
 _RUNS = {
     "slavc": _Run("slavc", {"momentum": 0.99}),
     "ezvsl": _Run("ezvsl"),
@@ -44,7 +45,7 @@ _RUNS = {
     "hardpos": _Run("hardpos", {"remine": 5}),
     "attention10k": _Run("attention10k"),
     "dmc": _Run("dmc"),
-    "coarse_to_fine": _Run("coarse_to_fine", {"labels": "clusters", "categories": 11}),
+    "coarse_to_fine": _Run("coarse_to_fine", {"clustered": "pictures", "categories": 11}),
     "coarse_to_fine_classes": _Run("coarse_to_fine", {"labels": "classes", "categories": 11}),
     "dsol": _Run("dsol", {"clusters": 11, "passes": 1}, epochs=30),
     "avobject": _Run("avobject"),
