@@ -101,6 +101,11 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
         load_weights(tmp_path / name)
 
 
+def test_a_method_in_place_of_weights_is_told_apart() -> None:
+    with pytest.raises(CheckpointError, match=r"That is a method: train it \(earsight train center_prior --on SET"):
+        load_weights("center_prior")
+
+
 def test_a_folder_without_weights_says_how_to_get_them(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"Expected weights.safetensors in the run .* Let the training finish"):
         load_weights(tmp_path)

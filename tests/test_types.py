@@ -104,6 +104,11 @@ def test_a_verdict_is_said_in_words(visible: bool | None, verdict: str) -> None:
     assert answer.verdict == verdict
 
 
+def test_silence_is_said_first() -> None:
+    score, mask = np.zeros((2, 2), np.float32), np.zeros((2, 2), np.bool_)
+    assert Localization(score, mask, (), 0.9, True, silent=True).verdict == "silent"
+
+
 def test_a_media_error_names_the_file_and_crosses_process_borders() -> None:
     error = MediaError("a.mp4", "has no sound.", "Give another.")
     assert str(error) == "a.mp4: has no sound. Give another."

@@ -70,9 +70,10 @@ def find_weights(path: Path | str) -> Path:
             )
         return path / WEIGHTS
     if not path.is_file():
-        raise CheckpointError(
-            f"Expected a weights file or a run's folder, but there is nothing at {path}. Check the path."
-        )
+        do = "Check the path."
+        if str(path) in registry.names("method"):
+            do = f"That is a method: train it (earsight train {path} --on SET --out RUN), then name RUN."
+        raise CheckpointError(f"Expected a weights file or a run's folder, but there is nothing at {path}. {do}")
     return path
 
 

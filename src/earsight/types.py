@@ -241,7 +241,8 @@ class Localization:
         mask: bool (H, W), the pixels that the protocol selects.
         boxes: pixel boxes (x0, y0, x1, y1) around the parts of the source, largest first; empty when not visible.
         confidence: higher means surer that the source is visible.
-        visible: the verdict, or None when the weights carry no calibrated threshold.
+        visible: the verdict, or None when the weights carry no calibrated threshold; False when nothing is heard.
+        silent: nothing is heard, so the map means nothing.
     """
 
     map: F32
@@ -249,9 +250,12 @@ class Localization:
     boxes: tuple[tuple[int, int, int, int], ...]
     confidence: float
     visible: bool | None
+    silent: bool = field(default=False, kw_only=True)
 
     @property
     def verdict(self) -> str:
+        if self.silent:
+            return "silent"
         if self.visible is None:
             return "not calibrated"
         return "visible source" if self.visible else "no visible source"

@@ -75,6 +75,17 @@ def test_the_verdict_follows_the_calibrated_threshold(make_weights: Callable[...
     assert above.boxes == ()
 
 
+@pytest.mark.parametrize("threshold", [None, -9.0])
+def test_silence_has_no_visible_source_however_sure_the_model_is(
+    make_weights: Callable[..., Path], threshold: float | None
+) -> None:
+    sure = Localizer.load(make_weights(threshold), "cpu")
+    answer, other = sure.localize_many([photo(40, 40)] * 2, [SOUND * 1e-6, SOUND], 8000)
+    assert (answer.silent, answer.visible, answer.verdict, answer.boxes) == (True, False, "silent", ())
+    assert not other.silent
+    assert other.boxes
+
+
 def test_many_answers_are_those_of_one_at_a_time(localizer: Localizer) -> None:
     sizes = [(40, 40), (64, 48), (30, 90), (41, 41), (50, 20)]
     images = [photo(*size, seed=i) for i, size in enumerate(sizes)]

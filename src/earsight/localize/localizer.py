@@ -13,7 +13,7 @@ import numpy.typing as npt
 from earsight import protocols
 from earsight.config import Inputs, need
 from earsight.judging import Found, judged
-from earsight.localize.given import picture_of, sound_of
+from earsight.localize.given import picture_of, silent, sound_of
 from earsight.localize.pictured import Pictured
 from earsight.onnxfile import OnnxModel, is_onnx
 from earsight.regions import boxes_of
@@ -119,7 +119,7 @@ class Localizer:
             sounds = [sound_of(waveforms[i], rate, self.inputs, times[i] if times else None) for i in batch]
             found = self.maps([self.model.see(picture) for picture in pictures], sounds)
             for i, picture in enumerate(pictures):
-                plain = self.answer(found.one(i), picture.shape[1], picture.shape[2])
+                plain = self.answer(found.one(i), picture.shape[1], picture.shape[2], silent(sounds[i]))
                 answers.append(Pictured(**vars(plain), picture=picture.copy(), threshold=self.threshold))
         return answers
 
@@ -144,8 +144,8 @@ class Localizer:
             np.stack([frames[i] for i in first]), np.stack(waveforms), picture, range(len(frames))
         )
 
-    def answer(self, found: Found, height: int, width: int) -> Localization:
-        """What was found for one pair as an answer for a picture of that size.
+    def answer(self, found: Found, height: int, width: int, silent: bool = False) -> Localization:
+        """What was found for one pair as an answer for a picture of that size; nothing is there when nothing is heard.
 
         The confidence, and so the verdict, comes from the protocol's own resolution: it is the number that evaluation
         gives for the same clip, whatever the size of the picture. So does the level that boxes are drawn at.
@@ -153,9 +153,10 @@ class Localizer:
         here = judged(found, self.protocol, (height, width))
         score, confidence = here.score[0], float(here.confidence[0])
         visible = None if self.threshold is None else confidence >= self.threshold
+        visible = False if silent else visible
         low, high = spread(judged(found, self.protocol).score[0])
         boxes = () if visible is False else boxes_of(region(score, low, high), score)
-        return Localization(score, here.mask[0], boxes, confidence, visible)
+        return Localization(score, here.mask[0], boxes, confidence, visible, silent=silent)
 
 
 def _running(weights: Weights | OnnxModel, device: str | torch.device) -> Model:

@@ -46,7 +46,7 @@ def localization_html(answer: Pictured) -> str:
              for x0, y0, x1, y1 in answer.boxes[:BOXES]]  # fmt: skip
     y, x = divmod(int(answer.map.argmax()), answer.map.shape[1])
     moment = Moment(0.0, answer.verdict, answer.confidence, answer.confidence, (x, y), answer.boxes)
-    alpha = OVERLAY * (FAINT if answer.visible is False else 1.0)
+    alpha = OVERLAY * (0.0 if answer.silent else FAINT if answer.visible is False else 1.0)
     heat = stretch(score, float(np.median(answer.map)), float(answer.map.max()))
     shown = captioned(overlay(picture, heat, boxes=boxes, alpha=alpha, box_color=tint(moment)), moment)
     told = [f"confidence {answer.confidence:.3f}"]
