@@ -11,9 +11,9 @@ from earsight.app import words
 from earsight.app.answer import Answer
 
 
-def answer(*verdicts: str, threshold: float | None = 0.5) -> Answer:
+def answer(*verdicts: str, threshold: float | None = 0.5, cut: float = 0.0) -> Answer:
     items = [[i * 0.2, verdict, 0.4 + 0.1 * i, 0.5] for i, verdict in enumerate(verdicts)]
-    return Answer.of(Path("/x/y"), 0, {"threshold": threshold, "items": items})
+    return Answer.of(Path("/x/y"), 0, {"threshold": threshold, "items": items, "cut": cut})
 
 
 def test_verdict_is_that_of_most_moments_silence_aside() -> None:
@@ -27,6 +27,12 @@ def test_headline_tells_shares_and_the_swapped_sound() -> None:
     assert "The source is in the picture most of the time" in said
     assert "visible source 50%" in said
     assert "&lt;i&gt;bell" in said
+
+
+def test_headline_tells_when_a_clip_went_on() -> None:
+    assert "of the clip: visible source 100%" in words.headline(answer("visible source"))
+    said = words.headline(answer("visible source", cut=60.0))
+    assert "of its first 60 s, which is as long as a clip may be: visible source 100%" in said
 
 
 def test_messages_are_escaped() -> None:
@@ -52,10 +58,11 @@ def test_picture_stays_inside_the_clip() -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {"threshold": 0.5, "items": []},
-        {"threshold": 0.5, "items": [[0.0, "<b>", 0.5, 0.5]]},
-        {"threshold": "nan", "items": [[0.0, "silent", 0.5, 0.5]]},
-        {"threshold": None, "items": [[0.0, "silent", float("inf"), 0.5]]},
+        {"threshold": 0.5, "items": [], "cut": 0.0},
+        {"threshold": 0.5, "items": [[0.0, "<b>", 0.5, 0.5]], "cut": 0.0},
+        {"threshold": "nan", "items": [[0.0, "silent", 0.5, 0.5]], "cut": 0.0},
+        {"threshold": None, "items": [[0.0, "silent", 0.5, 0.5]], "cut": "nan"},
+        {"threshold": None, "items": [[0.0, "silent", float("inf"), 0.5]], "cut": 0.0},
     ],
 )
 def test_answers_that_make_no_sense_are_refused(values: dict[str, Any]) -> None:

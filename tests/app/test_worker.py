@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import make
 import pytest
 
 from earsight.app import nursery
@@ -37,6 +38,16 @@ def test_clip_is_answered_with_files_and_progress(worker: Worker, clips: Path, t
     assert told == sorted(told)
     names = sorted(one.name for one in tmp_path.iterdir())
     assert names == ["earsight-1.json", "earsight-1.mp4", *(f"frame-1-000{k}.jpg" for k in range(4))]
+
+
+@pytest.mark.parametrize(("seconds", "cut"), [(4.0, 0.0), (7.0, 5.0)])
+def test_recording_that_does_not_say_its_length_is_cut_and_that_is_told(
+    worker: Worker, tmp_path: Path, seconds: float, cut: float
+) -> None:
+    endless = make.without_length(make.steps(tmp_path / "a.mkv", seconds, 10), tmp_path / "endless.mkv")
+    (found,) = worker.ask(endless, None, _folder(tmp_path / "out"), lambda share: None)
+    assert found["cut"] == cut
+    assert found["items"][-1][0] < 5
 
 
 def test_worker_is_replaced_after_its_process_is_killed(worker: Worker, clips: Path, tmp_path: Path) -> None:

@@ -142,3 +142,12 @@ def wav(path: Path, samples: np.ndarray, rate: int = RATE, channels: int = 1, ta
     )
     path.write_bytes(b"RIFF" + struct.pack("<I", len(body)) + body)
     return path
+
+
+def without_length(path: Path, to: Path) -> Path:
+    """A copy of a Matroska file that does not say how long it plays, as recorders leave it that cannot go back."""
+    data = bytearray(path.read_bytes())
+    at = data.index(b"\x44\x89\x88")  # the length of the segment, made unreadable as one
+    data[at : at + 2] = b"\x44\x8a"
+    to.write_bytes(data.replace(b"DURATION", b"NODURATI"))
+    return to

@@ -31,6 +31,8 @@ class Answer:
     model: int
     threshold: float | None
     points: tuple[Point, ...]
+    cut: float = 0.0
+    """Seconds after which the page stopped looking, or 0 when it saw the clip to its end."""
 
     @classmethod
     def of(cls, folder: Path, model: int, values: dict[str, Any]) -> Answer:
@@ -43,7 +45,7 @@ class Answer:
             points.append(Point(_number(time), verdict, _number(confidence)))
         if not points:
             raise ValueError("Expected at least one moment, but got none.")
-        return cls(folder, model, limit, tuple(points))
+        return cls(folder, model, limit, tuple(points), _number(values["cut"]))
 
     @property
     def film(self) -> Path:

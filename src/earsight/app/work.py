@@ -73,6 +73,9 @@ def work(
             tell(low + (high - low) * min(1.0, done / max(total, 1e-9)))
 
         answers.append(_by(localizer, at, clip, out, scratch, limits, told))
+        # A recording that does not say how long it is cannot be refused for its length.
+        ends = answers[-1]["items"][-1][0] + limits.every
+        answers[-1]["cut"] = limits.seconds if info.duration is None and ends >= limits.seconds else 0.0
     return answers
 
 
