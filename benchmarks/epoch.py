@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from benchmarks.generated import ROWS
 from benchmarks.hardware import commit, hardware
 from benchmarks.measure import How, compare, short
 from benchmarks.memory import Watch
+from benchmarks.telling import tell, told
 from benchmarks.train_step import Settings, reference_step, synthetic
 from earsight.config import Inputs, Optim, to_json
 from earsight.errors import DataError
@@ -140,31 +140,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = parser.parse_args(argv)
     optim = replace(Optim(epochs=given.epochs, val_every=0), **named(given.optim))
     found = run(given.pack, given.out, How(given.device), optim, named(given.method), given.skip)
-    command = told(sys.argv[1:] if argv is None else argv)
-    found = {"hardware": hardware(given.device, given.commit), "command": command, **found}
-    for name, value in found["numbers"].items():
-        print(f"{name}: {value:,.4g}")
-    if given.json is not None:
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-
-
-def told(words: Sequence[str]) -> str:
-    """The command without the places of this machine.
-
-    >>> told(["--pack", "here/p", "--out", "r", "--epochs", "2", "--commit", "abc", "--json", "x/epoch.json"])
-    'python -m benchmarks.epoch --pack PACK --out RUN --epochs 2 --json benchmarks/results/epoch.json'
-    """
-    places = {"--pack": "PACK", "--out": "RUN"}
-    kept: list[str] = []
-    for before, word in zip(["", *words], words, strict=False):
-        if before == "--commit":
-            kept.pop()
-        elif before == "--json":
-            kept.append(f"benchmarks/results/{Path(word).name}")
-        else:
-            kept.append(places.get(before, word))
-    return "python -m benchmarks.epoch " + shlex.join(kept)
+    command = told("epoch", sys.argv[1:] if argv is None else argv)
+    tell({"hardware": hardware(given.device, given.commit), "command": command, **found}, given.json)
 
 
 def named(pairs: Sequence[str]) -> dict[str, Any]:

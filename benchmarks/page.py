@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ NAMES = {
     "exported": "An exported model",
 }
 COMMANDS = {
+    "whole_set": "python -m benchmarks.whole_set --pack PACK --json benchmarks/results/whole_set.json",
     "gpu": "python -m benchmarks --device cuda --json benchmarks/results/gpu.json",
     "cpu": "python -m benchmarks --json benchmarks/results/cpu.json",
     "epoch": "python -m benchmarks.epoch --pack PACK --out RUN --json benchmarks/results/epoch.json",
@@ -52,7 +54,7 @@ def text(page: str, results: Path = RESULTS) -> str:
         if found is None:
             made = f"Nothing is kept of it yet. To measure: `{command}`"
         else:
-            made = f"{_head(found, command)}\n\n{_comparisons(found) if name in ('gpu', 'cpu') else _epochs(found)}"
+            made = f"{_head(found, command)}\n\n{TABLES.get(name, _comparisons)(found)}"
         first, last = marks(name)
         before, _, rest = page.partition(first)
         page = f"{before}{first}\n\n{made}\n\n{last}{rest.partition(last)[2]}"
@@ -94,6 +96,15 @@ def _epochs(found: dict[str, Any]) -> str:
     if shares := found.get("waited_by_epoch"):
         lines.insert(2, ["the same of each epoch after the first", " ".join(number(share) for share in shares)])
     return table(["", "measured"], lines)
+
+
+def _whole_set(found: dict[str, Any]) -> str:
+    return table(
+        ["", "measured"], [[name.replace("_", " "), number(value)] for name, value in found["numbers"].items()]
+    )
+
+
+TABLES: dict[str, Callable[[dict[str, Any]], str]] = {"epoch": _epochs, "schedule": _epochs, "whole_set": _whole_set}
 
 
 def number(value: float) -> str:

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.measure import How, Result, compare
 
 from benchmarks import __main__ as command
-from benchmarks import big_pack, epoch, measure, memory, page
+from benchmarks import big_pack, epoch, measure, memory, page, telling, whole_set
 from earsight.errors import DataError
 
 RESULT = Result("scoring", "2 maps", "fast", "slow", 2, "maps", 0.5, 2.0, {"largest difference": 1e-9})
@@ -81,7 +81,7 @@ def test_every_comparison_runs(name: str) -> None:
     assert result.extra.get("largest difference", 0.0) < 1e-6
 
 
-@pytest.mark.parametrize("module", [measure, epoch, page])
+@pytest.mark.parametrize("module", [measure, epoch, page, telling])
 def test_examples_in_docstrings_hold(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 
@@ -104,6 +104,15 @@ def test_an_epoch_is_trained_and_measured(tmp_path: Path, capsys: pytest.Capture
 def test_a_log_without_times_is_refused() -> None:
     with pytest.raises(DataError, match=r"Expected a log that tells the time before and after step 100, but got 0"):
         epoch.sustained([{"step": 200}], 8, 100)
+
+
+def test_a_whole_set_is_evaluated_and_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    big_pack.make(tmp_path / "pack", rows=40, split="test")
+    kept = tmp_path / "whole_set.json"
+    whole_set.main(["--pack", str(tmp_path / "pack"), "--device", "cpu", "--workers", "0", "--json", str(kept)])
+    assert "encoder_clips_per_second: " in capsys.readouterr().out
+    first, last = page.marks("whole_set")
+    assert "| clips per second 0 workers | " in page.text(f"{first}{last}", tmp_path)
 
 
 def test_memory_is_told_of_this_process_and_of_those_it_started() -> None:

@@ -1,0 +1,36 @@
+"""What a measurement of its own says: the command that made it, its numbers on the screen, and all of it as JSON."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def told(module: str, words: Sequence[str]) -> str:
+    """The command without the places of this machine.
+
+    >>> told("epoch", ["--pack", "here/p", "--out", "r", "--epochs", "2", "--commit", "abc", "--json", "x/epoch.json"])
+    'python -m benchmarks.epoch --pack PACK --out RUN --epochs 2 --json benchmarks/results/epoch.json'
+    """
+    places = {"--pack": "PACK", "--out": "RUN"}
+    kept: list[str] = []
+    for before, word in zip(["", *words], words, strict=False):
+        if before == "--commit":
+            kept.pop()
+        elif before == "--json":
+            kept.append(f"benchmarks/results/{Path(word).name}")
+        else:
+            kept.append(places.get(before, word))
+    return f"python -m benchmarks.{module} " + shlex.join(kept)
+
+
+def tell(found: Mapping[str, Any], path: Path | None) -> None:
+    """Print the numbers of a measurement, and keep all of it in a file."""
+    for name, value in found["numbers"].items():
+        print(f"{name}: {value:,.4g}")
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
