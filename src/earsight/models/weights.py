@@ -145,12 +145,12 @@ def _fill(module: nn.Module, state: dict[str, Tensor], source: str) -> None:
     if faults:
         raise CheckpointError(
             f"Expected {source} to hold the {len(own)} tensors of this encoder in torchvision's ResNet-18 layout, "
-            f"but got {len(state)}: {faults}. {_ELSE}"
+            f"but got {len(state)}: {faults}. Name a file of a ResNet-18: {_HOW}."
         )
     module.load_state_dict(state, strict=False)  # copies into float32, whatever the file's precision
 
 
-_ELSE = "Or name a local file: --method.encoders.weights FILE (--object-weights FILE for an object prior), or random."
+_HOW = "--method.encoders.weights FILE (--object-weights FILE for an object prior), or random"
 
 
 def _imagenet() -> dict[str, Tensor]:
@@ -163,7 +163,7 @@ def _imagenet() -> dict[str, Tensor]:
     try:
         file = download.fetch(IMAGENET_URL, digits, name, folder, max_bytes=_LARGEST, moved_by="TORCH_HOME")
     except DataError as error:
-        raise CheckpointError(f"{error} {_ELSE}") from error
+        raise CheckpointError(f"{error} Or name a local file: {_HOW}.") from error
     return read_state(file)
 
 
