@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ NAMES = {
 }
 COMMANDS = {
     "whole_set": "python -m benchmarks.whole_set --pack PACK --json benchmarks/results/whole_set.json",
+    "precision": "python -m benchmarks.precision --json benchmarks/results/precision.json",
+    "precision_resnet18": "python -m benchmarks.precision --encoders resnet18 "
+    "--json benchmarks/results/precision_resnet18.json",
     "gpu": "python -m benchmarks --device cuda --json benchmarks/results/gpu.json",
     "cpu": "python -m benchmarks --json benchmarks/results/cpu.json",
     "epoch": "python -m benchmarks.epoch --pack PACK --out RUN --json benchmarks/results/epoch.json",
@@ -104,7 +108,24 @@ def _whole_set(found: dict[str, Any]) -> str:
     )
 
 
-TABLES: dict[str, Callable[[dict[str, Any]], str]] = {"epoch": _epochs, "schedule": _epochs, "whole_set": _whole_set}
+def _precision(found: dict[str, Any]) -> str:
+    """Means over seeds, and each seed behind them."""
+
+    def cell(values: list[float]) -> str:
+        each = ", ".join(f"{100 * value:.1f}" for value in values)
+        return f"{100 * statistics.mean(values):.2f} ({each})"
+
+    lines = [[way, *(cell(of[name]) for name in ("ap", "max_f1", "loc_acc"))] for way, of in found["numbers"].items()]
+    return table(["trained in", "AP", "max-F1", "LocAcc"], lines)
+
+
+TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "epoch": _epochs,
+    "schedule": _epochs,
+    "whole_set": _whole_set,
+    "precision": _precision,
+    "precision_resnet18": _precision,
+}
 
 
 def number(value: float) -> str:

@@ -6,8 +6,6 @@ python -m benchmarks.precision --device cuda --json benchmarks/results/precision
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
 import statistics
 import sys
 import tempfile
@@ -21,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.hardware import commit, hardware
+from benchmarks.telling import keep, told
 from earsight import protocols
 from earsight.checkpoint import load_weights
 from earsight.config import Optim
@@ -73,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS))
     parser.add_argument("--encoders", choices=("small", "resnet18"), default="small", help="resnet18 has the fast stem")
     parser.add_argument("--jobs", type=int, default=9, help="runs at a time")
-    parser.add_argument("--commit", default="", help="where there is no checkout")
+    parser.add_argument("--commit", default=commit(), help="of the code, where there is no checkout to tell")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
@@ -90,11 +89,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         table[way] = {name: [round(row[name], 5) for row in rows] for name in SHOWN}
         means = "  ".join(f"{name} {100 * statistics.mean(values):.2f}" for name, values in table[way].items())
         print(f"{way}: {means}  (mean of {given.seeds} seeds)")
-    if given.json is not None:
-        command = "python -m benchmarks.precision " + shlex.join(sys.argv[1:] if argv is None else argv)
-        result = {"hardware": hardware(given.device, given.commit or commit()), "command": command, "numbers": table}
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    command = told("precision", sys.argv[1:] if argv is None else argv)
+    keep({"hardware": hardware(given.device, given.commit), "command": command, "numbers": table}, given.json)
 
 
 if __name__ == "__main__":

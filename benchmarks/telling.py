@@ -31,6 +31,11 @@ def tell(found: Mapping[str, Any], path: Path | None) -> None:
     """Print the numbers of a measurement, and keep all of it in a file."""
     for name, value in found["numbers"].items():
         print(f"{name}: {value:,.4g}")
+    keep(found, path)
+
+
+def keep(found: Mapping[str, Any], path: Path | None) -> None:
+    """A measurement in a file, if there is one for it."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

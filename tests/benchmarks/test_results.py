@@ -115,6 +115,16 @@ def test_a_whole_set_is_evaluated_and_measured(tmp_path: Path, capsys: pytest.Ca
     assert "| clips per second 0 workers | " in page.text(f"{first}{last}", tmp_path)
 
 
+def test_precisions_are_told_with_their_seeds(tmp_path: Path) -> None:
+    numbers = {"fp32": {"ap": [0.5, 0.6], "max_f1": [0.4, 0.4], "loc_acc": [0.3, 0.1]}}
+    about = {"gpu": "", "cpu": "a CPU", "cores": 1, "torch": "2.11", "commit": "abc"}
+    telling.keep({"hardware": about, "command": "c", "numbers": numbers}, tmp_path / "precision.json")
+    first, last = page.marks("precision")
+    assert "| fp32 | 55.00 (50.0, 60.0) | 40.00 (40.0, 40.0) | 20.00 (30.0, 10.0) |" in page.text(
+        f"{first}{last}", tmp_path
+    )
+
+
 def test_memory_is_told_of_this_process_and_of_those_it_started() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
