@@ -40,7 +40,8 @@ def key(figure: Figure) -> None:
     columns = len(labels)
     while columns > 1:
         widest = [max(map(len, part)) for part in np.array_split(np.array(labels, dtype=object), columns)]
-        if sum(0.5 + 0.072 * letters for letters in widest) <= 5.5:  # inches, at this size of letters
+        # In inches, at this size of letters.
+        if sum(0.5 + 0.072 * letters for letters in widest) <= figure.get_figwidth() - 0.1:
             break
         columns -= 1
     figure.legend(
