@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
 from collections.abc import Callable
@@ -34,8 +35,8 @@ EPOCH = {
     "clips_per_second": "clips a second, end to end",
     "waited": "share of the time that the GPU waits for data",
     "steps": "steps that were measured",
-    "wall_seconds": "seconds of the whole command",
-    "whole_clips_per_second": "clips a second of the whole command, with its start, compilation and saving",
+    "wall_seconds": "seconds of the whole training, with its start, compilation and saving",
+    "whole_clips_per_second": "clips a second of that",
     "minutes_of_the_schedule": "minutes for the paper's schedule at this rate",
     "reference_clips_per_second": "clips a second of the published recipe's step without data, same run",
     "ratio": "times as fast",
@@ -143,4 +144,5 @@ def table(header: list[str], lines: list[list[str]]) -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(prog="python -m benchmarks.page", description="Write docs/performance.md.").parse_args()
     write()

@@ -12,9 +12,10 @@ from typing import Any
 def told(module: str, words: Sequence[str]) -> str:
     """The command without the places of this machine.
 
-    >>> told("epoch", ["--pack", "here/p", "--out", "r", "--epochs", "2", "--commit", "abc", "--json", "x/epoch.json"])
+    >>> told("epoch", ["--pack", "here/p", "--out=r", "--epochs", "2", "--commit", "abc", "--json", "x/epoch.json"])
     'python -m benchmarks.epoch --pack PACK --out RUN --epochs 2 --json benchmarks/results/epoch.json'
     """
+    words = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
     places = {"--pack": "PACK", "--out": "RUN"}
     kept: list[str] = []
     for before, word in zip(["", *words], words, strict=False):

@@ -67,13 +67,15 @@ def write(path: Path, about: dict[str, Any], rows: list[dict[str, Any]], **more:
 
 
 def epoch_of(run: Path, which: str) -> int:
-    """The epoch of the last stage whose weights these are, counted from 1; 0 when nothing was trained."""
+    """The epoch whose weights these are, counted from 1 over all stages; 0 when nothing was trained."""
     aps: list[tuple[int, float]] = []
+    before = 0
     for one in read_log(run / LOG):
         if "val" in one:
-            if aps and one["epoch"] + 1 <= aps[-1][0]:  # a new stage, with a best epoch of its own
+            if aps and before + one["epoch"] + 1 <= aps[-1][0]:  # a new stage, with a best epoch of its own
+                before = aps[-1][0]
                 aps.clear()
-            aps.append((one["epoch"] + 1, one["val"].get("ap", 0.0)))
+            aps.append((before + one["epoch"] + 1, one["val"].get("ap", 0.0)))
     if not aps:
         return 0
     return aps[-1][0] if which == "last" else max(aps, key=lambda one: one[1])[0]

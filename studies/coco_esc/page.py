@@ -119,9 +119,9 @@ def batches(results: Results) -> str:
     rows = results["rows"]
     found = [(f"{name} 128", one(rows, "methods", name)) for name in ("slavc", "ezvsl")]
     found += [(name, one(rows, group, name)) for group in ("batches", "singles") for name in names(rows, group)]
-    lines = [[name, *(cell(row, metric) for metric in (*MAIN, "auroc"))] for name, row in sorted(found, key=_batch)
-             if row is not None]  # fmt: skip
-    return table(["batches of", "AP", "max-F1", "LocAcc", "AUROC"], lines)
+    lines = [[name, *(cell(row, metric) for metric in (*MAIN, "auroc")), str(len(row["seeds"]))]
+             for name, row in sorted(found, key=_batch) if row is not None]  # fmt: skip
+    return table(["batches of", "AP", "max-F1", "LocAcc", "AUROC", "seeds"], lines)
 
 
 def _batch(line: tuple[str, Any]) -> tuple[str, int, str]:
@@ -134,8 +134,10 @@ def differences(results: Results) -> str:
     for gap in results["gaps"]:
         about = gap["name"] if gap["group"] in ("methods", "batches", "singles") else f"{gap['group']}: {gap['name']}"
         called = f"itself, {gap['form']} sound" if gap["form"] else about
-        lines.append([called, *(cell(gap, metric) for metric in ("ap", "max_f1", "loc_acc", "auroc"))])
-    return table(["SLAVC minus", "AP", "max-F1", "LocAcc", "AUROC"], lines)
+        lines.append(
+            [called, *(cell(gap, metric) for metric in ("ap", "max_f1", "loc_acc", "auroc")), str(gap["pairs"])]
+        )
+    return table(["SLAVC minus", "AP", "max-F1", "LocAcc", "AUROC", "pairs"], lines)
 
 
 def controls(results: Results) -> str:

@@ -18,6 +18,7 @@ from earsight.train.folder import load_job
 from earsight.train.log import LOG, read_log
 from studies import rows
 from studies.coco_esc import told
+from studies.coco_esc.trials import FIXED
 from studies.trial import Trial
 from studies.work import DONE, SPECS, done_of, pace
 
@@ -155,7 +156,12 @@ def gaps(lines: Mapping[rows.Line, list[Trial]], out: Path) -> list[dict[str, An
     """
     if BASE not in lines:
         return []
-    wanted = [line for line in lines if line[2] == PLAIN and line != BASE]
+    seeds = {trial.seed for trial in lines[BASE]}
+    wanted = [
+        line
+        for line, others in lines.items()
+        if line[2] == PLAIN and line != BASE and not seeds.isdisjoint(trial.seed for trial in others)
+    ]
     wanted += [line for line in lines if line[:2] == BASE[:2] and line[2] in _CONTROLS]
     return [gap(lines, BASE, line, out) for line in wanted]
 
@@ -167,8 +173,9 @@ def gap(lines: Mapping[rows.Line, list[Trial]], a: rows.Line, b: rows.Line, out:
     protocol = protocols.get(SPECS["exact"])
     ours = {trial.seed: trial for trial in lines[a]}
     theirs = {trial.seed: trial for trial in lines[b]}
-    # What has nothing to learn has one seed, with which all are compared.
-    pairs = [(ours[seed], theirs.get(seed, theirs[min(theirs)])) for seed in ours if len(theirs) == 1 or seed in theirs]
+    # What has nothing to learn has no seeds, and all are compared with it.
+    fixed = theirs[0] if b[0] == "methods" and b[1] in FIXED else None
+    pairs = [(mine, other) for seed, mine in ours.items() if (other := theirs.get(seed, fixed)) is not None]
     found: dict[str, list[bootstrap.Difference]] = {name: [] for name in rows.NAMES}
     for one, other in pairs:
         (first,), (second,) = rows.read([one], a[2], out), rows.read([other], b[2], out)

@@ -17,6 +17,8 @@ from studies.trial import Trial
 EXTENDED = "coco_esc:extended"
 FIRST = ("slavc", "ezvsl")
 """Trained with all seeds before the others begin: if time is short, the comparison that matters most is whole."""
+FIXED = ("center_prior", "ogl")
+"""Have nothing to learn, and so no seeds."""
 KEPT = "methods/slavc/0"
 """The run whose weights are kept, where weights are."""
 MOST = 8
@@ -90,7 +92,7 @@ def job(budget: Budget, recipe: str, seed: int, batch: int = 0, per_class: int =
 def methods(budget: Budget) -> Iterator[Trial]:
     """Every method and variant that has a recipe; those with nothing to learn have no seeds."""
     names = [name.removesuffix("_coco_esc") for name in RECIPES if name.endswith("_coco_esc")]
-    fixed = [name for name in names if name in ("center_prior", "ogl")]
+    fixed = [name for name in names if name in FIXED]
     learned = [name for name in names if name not in (*fixed, *FIRST)]
     order = [(name, seed) for seed in budget.seeds for name in FIRST] + [(name, 0) for name in fixed]
     for name, seed in [*order, *((name, seed) for seed in budget.seeds for name in learned)]:

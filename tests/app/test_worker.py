@@ -40,12 +40,13 @@ def test_clip_is_answered_with_files_and_progress(worker: Worker, clips: Path, t
     assert names == ["earsight-1.json", "earsight-1.mp4", *(f"frame-1-000{k}.jpg" for k in range(4))]
 
 
-@pytest.mark.parametrize(("seconds", "cut"), [(4.0, 0.0), (7.0, 5.0)])
+@pytest.mark.parametrize("swap", [False, True])
+@pytest.mark.parametrize(("seconds", "cut"), [(4.9, 0.0), (5.0, 0.0), (7.0, 5.0)])
 def test_recording_that_does_not_say_its_length_is_cut_and_that_is_told(
-    worker: Worker, tmp_path: Path, seconds: float, cut: float
+    worker: Worker, tmp_path: Path, seconds: float, cut: float, swap: bool
 ) -> None:
     endless = make.without_length(make.steps(tmp_path / "a.mkv", seconds, 10), tmp_path / "endless.mkv")
-    (found,) = worker.ask(endless, None, _folder(tmp_path / "out"), lambda share: None)
+    (found,) = worker.ask(endless, endless if swap else None, _folder(tmp_path / "out"), lambda share: None)
     assert found["cut"] == cut
     assert found["items"][-1][0] < 5
 

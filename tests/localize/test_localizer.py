@@ -17,6 +17,7 @@ from earsight.evaluate import evaluate
 from earsight.judging import Found
 from earsight.localize import Localizer
 from earsight.localize.localizer import region, spread
+from earsight.localize.notebook import localization_html
 
 SOUND = make.chirp(1.0, 8000)
 
@@ -82,6 +83,8 @@ def test_silence_has_no_visible_source_however_sure_the_model_is(
     sure = Localizer.load(make_weights(threshold), "cpu")
     answer, other = sure.localize_many([photo(40, 40)] * 2, [SOUND * 1e-6, SOUND], 8000)
     assert (answer.silent, answer.visible, answer.verdict, answer.boxes) == (True, False, "silent", ())
+    assert repr(answer).startswith("Localization(silent, 40 x 40")
+    assert "confidence" not in localization_html(answer)  # type: ignore[arg-type]
     assert not other.silent
     assert other.boxes
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from earsight.app.limits import PageLimits
 from earsight.errors import MediaError
 from earsight.files import write_text
 from earsight.localize.timeline import NOT_VISIBLE, SILENT, Timeline
+from earsight.media.accept import Limits
 from earsight.media.read import MediaInfo, iter_frames, probe, read_audio
 from earsight.media.write import VideoWriter, write_wav
 
@@ -60,6 +62,8 @@ def work(
     A clip that cannot be used is refused before the localizers are loaded.
     """
     info = checked(clip, limits, needs_sound=sound is None)
+    # A recording that does not say how long it is cannot be refused for its length.
+    cut = limits.seconds if info.duration is None and goes_on(clip, limits) else 0.0
     localizers = load()
     if sound is not None:
         clip = swapped(clip, info, sound, scratch / "swapped.mp4", limits)
@@ -73,10 +77,20 @@ def work(
             tell(low + (high - low) * min(1.0, done / max(total, 1e-9)))
 
         answers.append(_by(localizer, at, clip, out, scratch, limits, told))
-        # A recording that does not say how long it is cannot be refused for its length.
-        ends = answers[-1]["items"][-1][0] + limits.every
-        answers[-1]["cut"] = limits.seconds if info.duration is None and ends >= limits.seconds else 0.0
+        answers[-1]["cut"] = cut
     return answers
+
+
+def goes_on(clip: Path, limits: PageLimits) -> bool:
+    """Whether a new picture comes after the longest time that a clip may take."""
+    # The first is the one that is shown then, however long it has been there.
+    late = islice(iter_frames(clip, start=limits.seconds, limits=_of_any_length(limits)), 2)
+    return any(time >= limits.seconds for time, _ in late)
+
+
+def _of_any_length(limits: PageLimits) -> Limits:
+    """For files that go on without having said so, of which not all is read."""
+    return replace(limits.media, max_seconds=Limits().max_seconds)
 
 
 def checked(path: Path, limits: PageLimits, needs_sound: bool = True) -> MediaInfo:
@@ -94,7 +108,7 @@ def swapped(clip: Path, info: MediaInfo, sound: Path, to: Path, limits: PageLimi
     """Write the pictures of `clip` with the sound of another file, repeated until the pictures end."""
     if not probe(sound, limits.media).has_audio:
         raise MediaError(sound, "has no sound.", "Choose another one under “Swap the sound”.")
-    heard = read_audio(sound, _RATE, 0.0, limits.seconds, limits.media)
+    heard = read_audio(sound, _RATE, 0.0, limits.seconds, _of_any_length(limits))
     if not len(heard):
         raise MediaError(sound, "holds no sound that can be decoded.", "Choose another one under “Swap the sound”.")
     seconds = min(info.duration or limits.seconds, limits.seconds)
@@ -102,7 +116,7 @@ def swapped(clip: Path, info: MediaInfo, sound: Path, to: Path, limits: PageLimi
     write_wav(wav, np.resize(heard, max(1, round(seconds * _RATE))), _RATE)
     with VideoWriter(to, info.width, info.height, min(info.fps or Fraction(25), Fraction(1000)), wav) as film:
         last = -1.0
-        for time, frame in iter_frames(clip, end=limits.seconds, limits=limits.media):
+        for time, frame in iter_frames(clip, end=limits.seconds, limits=_of_any_length(limits)):
             if time > last + _SOONEST and frame.shape[1:] == (info.height, info.width):
                 film.write(frame, time)
                 last = time

@@ -49,12 +49,12 @@ def localization_html(answer: Pictured) -> str:
     alpha = OVERLAY * (0.0 if answer.silent else FAINT if answer.visible is False else 1.0)
     heat = stretch(score, float(np.median(answer.map)), float(answer.map.max()))
     shown = captioned(overlay(picture, heat, boxes=boxes, alpha=alpha, box_color=tint(moment)), moment)
-    told = [f"confidence {answer.confidence:.3f}"]
-    told += [f"threshold {answer.threshold:.3f}"] if answer.threshold is not None else []
+    told = [] if answer.silent else [f"confidence {answer.confidence:.3f}"]
+    told += [f"threshold {answer.threshold:.3f}"] if answer.threshold is not None and not answer.silent else []
     told += [f"peak at ({x}, {y})"] if answer.visible is not False else []
     told += [_boxes(answer.boxes)] if answer.boxes else []
     size = f"{answer.map.shape[1]} x {answer.map.shape[0]} pixels"
-    words = f"<div>{_verdict(moment.verdict)}: {', '.join(told)}; {size}</div>"
+    words = f"<div>{'; '.join([': '.join(filter(None, [_verdict(moment.verdict), ', '.join(told)])), size])}</div>"
     return f'<div style="{_BOX}">{_img(jpeg(shown), moment.verdict, SIDE)}{words}</div>'
 
 

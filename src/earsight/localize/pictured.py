@@ -26,7 +26,7 @@ class Pictured(Localization):
 
     def __repr__(self) -> str:
         height, width = self.map.shape
-        told = f"{self.verdict}, confidence {self.confidence:.3f}, boxes {self.boxes}"
+        told = self.verdict if self.silent else f"{self.verdict}, confidence {self.confidence:.3f}, boxes {self.boxes}"
         return f"Localization({told}, {width} x {height} pixels)"
 
     def _repr_html_(self) -> str:
