@@ -16,7 +16,7 @@ from benchmarks.measure import How, Result, compare
 
 from benchmarks import __main__ as command
 from benchmarks import big_pack, epoch, measure, memory, page, telling, whole_set
-from earsight.errors import DataError
+from earsight.errors import DataError, UsageError
 
 RESULT = Result("scoring", "2 maps", "fast", "slow", 2, "maps", 0.5, 2.0, {"largest difference": 1e-9})
 
@@ -99,6 +99,8 @@ def test_an_epoch_is_trained_and_measured(tmp_path: Path, capsys: pytest.Capture
     assert "minutes_of_the_schedule: " in capsys.readouterr().out
     first, last = page.marks("epoch")
     assert "| clips a second, end to end |" in page.text(f"{first}{last}", kept.parent)
+    with pytest.raises(UsageError, match="Expected more than 100 steps, but got 6"):
+        epoch.main([*arguments, "--optim", "batch_size=4"])
 
 
 def test_a_log_without_times_is_refused() -> None:
