@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.hardware import commit, hardware
+from benchmarks.hardware import commit, device, hardware
 from benchmarks.measure import How, Result, one_thread
 
 COMPARISONS = {
@@ -33,7 +33,7 @@ NEEDS = {"localizing": "av", "exported": "onnxscript"}
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed, side by side with plain code.")
     parser.add_argument("--only", nargs="+", choices=list(COMPARISONS), default=list(COMPARISONS), metavar="NAME")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--device", type=device, choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--json", type=Path, help="file for the results; others of the same file are kept")
     parser.add_argument("--quick", action="store_true", help="little work and few rounds: rough numbers")
     parser.add_argument("--commit", default=commit(), help="of the code, where there is no checkout to tell")

@@ -19,7 +19,7 @@ import torch
 
 from benchmarks.big_pack import SPEC
 from benchmarks.generated import ROWS
-from benchmarks.hardware import commit, hardware
+from benchmarks.hardware import commit, device, hardware
 from benchmarks.measure import How, compare, short
 from benchmarks.memory import Watch
 from benchmarks.telling import tell, told
@@ -135,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--pack", type=Path, required=True, help="made by python -m benchmarks.big_pack")
     parser.add_argument("--out", type=Path, required=True, help="folder of the run; a run that is there is replaced")
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
+    parser.add_argument("--device", type=device, choices=("cpu", "cuda"), default="cuda")
     parser.add_argument("--skip", type=int, default=100, help="steps before the measurement begins")
     parser.add_argument("--optim", nargs="*", default=[], metavar="NAME=VALUE", help="training settings")
     parser.add_argument("--method", nargs="*", default=[], metavar="NAME=VALUE", help="SLAVC's settings")

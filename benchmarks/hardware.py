@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import subprocess
@@ -21,6 +22,13 @@ def hardware(device: str, code: str) -> dict[str, Any]:
         "torch": torch.__version__,
         "commit": code,
     }
+
+
+def device(name: str) -> str:
+    """What --device takes: "cpu", or "cuda" where there is a GPU."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise argparse.ArgumentTypeError("Expected a GPU, but torch finds none. Give --device cpu.")
+    return name
 
 
 def commit() -> str:

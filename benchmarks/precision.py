@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.hardware import commit, hardware
+from benchmarks.hardware import commit, device, hardware
 from benchmarks.telling import keep, told
 from earsight import protocols
 from earsight.checkpoint import load_weights
@@ -67,7 +67,7 @@ def numbers(run: Run) -> dict[str, float]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.precision", description="Half precision against full.")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
+    parser.add_argument("--device", type=device, choices=("cpu", "cuda"), default="cuda")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS))
     parser.add_argument("--encoders", choices=("small", "resnet18"), default="small", help="resnet18 has the fast stem")

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.big_pack import SPEC
-from benchmarks.hardware import commit, hardware
+from benchmarks.hardware import commit, device, hardware
 from benchmarks.measure import How, short, timed
 from benchmarks.telling import tell, told
 from earsight.config import Inputs
@@ -61,7 +61,7 @@ def _encoders(model: slavc.Model, how: How, clips: int) -> float:
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.whole_set", description="Evaluate a pack, and measure.")
     parser.add_argument("--pack", type=Path, required=True, help="made by python -m benchmarks.big_pack --split test")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
+    parser.add_argument("--device", type=device, choices=("cpu", "cuda"), default="cuda")
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 8])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--commit", default=commit(), help="of the code, where there is no checkout to tell")

@@ -156,12 +156,7 @@ def gaps(lines: Mapping[rows.Line, list[Trial]], out: Path) -> list[dict[str, An
     """
     if BASE not in lines:
         return []
-    seeds = {trial.seed for trial in lines[BASE]}
-    wanted = [
-        line
-        for line, others in lines.items()
-        if line[2] == PLAIN and line != BASE and not seeds.isdisjoint(trial.seed for trial in others)
-    ]
+    wanted = [line for line in lines if line[2] == PLAIN and line != BASE and pairs(lines, BASE, line)]
     wanted += [line for line in lines if line[:2] == BASE[:2] and line[2] in _CONTROLS]
     return [gap(lines, BASE, line, out) for line in wanted]
 
@@ -169,15 +164,17 @@ def gaps(lines: Mapping[rows.Line, list[Trial]], out: Path) -> list[dict[str, An
 _CONTROLS = tuple(f"last-{sound}-extended-exact" for sound in ("shuffled", "silent"))
 
 
-def gap(lines: Mapping[rows.Line, list[Trial]], a: rows.Line, b: rows.Line, out: Path) -> dict[str, Any]:
-    protocol = protocols.get(SPECS["exact"])
-    ours = {trial.seed: trial for trial in lines[a]}
+def pairs(lines: Mapping[rows.Line, list[Trial]], a: rows.Line, b: rows.Line) -> list[tuple[Trial, Trial]]:
+    """Runs of equal seeds. What has nothing to learn has no seeds, and all are compared with it."""
     theirs = {trial.seed: trial for trial in lines[b]}
-    # What has nothing to learn has no seeds, and all are compared with it.
     fixed = theirs[0] if b[0] == "methods" and b[1] in FIXED else None
-    pairs = [(mine, other) for seed, mine in ours.items() if (other := theirs.get(seed, fixed)) is not None]
+    return [(mine, other) for mine in lines[a] if (other := theirs.get(mine.seed, fixed)) is not None]
+
+
+def gap(lines: Mapping[rows.Line, list[Trial]], a: rows.Line, b: rows.Line, out: Path) -> dict[str, Any]:
+    protocol, compared = protocols.get(SPECS["exact"]), pairs(lines, a, b)
     found: dict[str, list[bootstrap.Difference]] = {name: [] for name in rows.NAMES}
-    for one, other in pairs:
+    for one, other in compared:
         (first,), (second,) = rows.read([one], a[2], out), rows.read([other], b[2], out)
         for name, value in bootstrap.paired(first, second, protocol, rows.NAMES, DRAWS).items():
             found[name].append(value)
@@ -190,6 +187,6 @@ def gap(lines: Mapping[rows.Line, list[Trial]], a: rows.Line, b: rows.Line, out:
         "group": b[0],
         "name": b[1],
         "form": "-".join(b[2].split("-")[1:-2]),
-        "pairs": len(pairs),
+        "pairs": len(compared),
         "numbers": numbers,
     }

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.measure import How, Result, compare
 
 from benchmarks import __main__ as command
-from benchmarks import big_pack, epoch, measure, memory, page, telling, whole_set
+from benchmarks import big_pack, epoch, measure, memory, page, precision, telling, whole_set
 from earsight.errors import DataError, UsageError
 
 RESULT = Result("scoring", "2 maps", "fast", "slow", 2, "maps", 0.5, 2.0, {"largest difference": 1e-9})
@@ -125,6 +126,16 @@ def test_precisions_are_told_with_their_seeds(tmp_path: Path) -> None:
     assert "| fp32 | 55.00 (50.0, 60.0) | 40.00 (40.0, 40.0) | 20.00 (30.0, 10.0) |" in page.text(
         f"{first}{last}", tmp_path
     )
+
+
+@pytest.mark.parametrize("main", [epoch.main, whole_set.main, precision.main])
+def test_a_gpu_that_is_not_there_is_told(
+    main: Callable[[list[str]], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(SystemExit, match="2"):
+        main(["--pack", "p", "--out", "r"] if main is epoch.main else ["--pack", "p"] if main is whole_set.main else [])
+    assert "Expected a GPU, but torch finds none. Give --device cpu." in capsys.readouterr().err
 
 
 def test_memory_is_told_of_this_process_and_of_those_it_started() -> None:
