@@ -124,6 +124,32 @@ def test_what_the_page_on_differing_numbers_prints_is_what_comes_out(
         assert block.strip() in printed
 
 
+@pytest.mark.slow
+def test_the_page_on_packs_works_and_prints_what_comes_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = "docs/packs.md"
+    monkeypatch.chdir(tmp_path)
+    found = commands(page)
+    assert [args[0] for args in found] == ["data", "show", "data", "data"]
+    for args in found:
+        assert main(args) == 0, args
+    for example in blocks(page, "python"):
+        exec(compile(example, page, "exec"), {})
+    printed = capsys.readouterr().out
+    shard = tmp_path / "packs/toys/toybox-val/shard-00000.arrow"
+    stored = open_set("toybox:val", tmp_path / "packs/toys").stored(8).frame
+    data = bytearray(shard.read_bytes())
+    data[data.index(stored) + len(stored) // 2] ^= 1
+    shard.write_bytes(data)
+    assert main(found[2]) == 1
+    printed += capsys.readouterr().out
+    shown = [block for block in blocks(page, "text") if block.startswith("packs/toys")]
+    assert len(shown) == 2
+    for block in shown:
+        assert block.strip() in printed
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_python_example_of_a_page_works(page: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     examples = blocks(page, "python")
