@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,6 +112,21 @@ def test_a_method_in_place_of_weights_is_told_apart() -> None:
 def test_a_folder_without_weights_says_how_to_get_them(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"Expected weights.safetensors in the run .* Let the training finish"):
         load_weights(tmp_path)
+
+
+def test_weights_run_no_module_that_only_they_name(tmp_path: Path) -> None:
+    """In a process of its own, whose current folder is where modules are looked for first."""
+    (tmp_path / "evil").mkdir()
+    (tmp_path / "evil" / "pay.py").write_text("print('ran')\n")
+    saved(tmp_path / "w.safetensors")
+    rewrite(tmp_path / "w.safetensors", {"method": "evil.pay"})
+    command = [sys.executable, "-m", "earsight", "localize", "w.safetensors", "x.mp4"]
+    for allowed, ran in (("", ""), ("evil", "ran\n")):
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "EARSIGHT_MODULES": allowed}
+        )
+        assert (done.returncode, done.stdout) == (1, ran)
+        assert ("because a file says so. If you know it, set EARSIGHT_MODULES=evil.pay." in done.stderr) != bool(ran)
 
 
 @pytest.mark.parametrize("keep", [0, 7, 100, 3000, -1])

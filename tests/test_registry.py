@@ -74,3 +74,14 @@ def test_listing_names_imports_no_torch() -> None:
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "may"), [("", False), ("own", True), ("x, own.mean", True), ("own.mean.pooling", False), ("ow", False)]
+)
+def test_files_may_name_only_modules_that_the_user_named(
+    allowed: str, may: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(registry.MODULES, allowed)
+    assert registry.may_import("own.mean") == may
+    assert registry.may_import("slavc")

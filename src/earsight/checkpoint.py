@@ -125,6 +125,7 @@ def load_weights(path: Path | str, device: str | torch.device = "cpu") -> Weight
     """Load a weights file into a method, in eval mode on `device`."""
     path = find_weights(path)
     header = read_header(path)
+    registry.need_known(path, "method", header["method"])
     try:
         inputs = from_json(Inputs, header["inputs"])
         config = from_json(registry.load("method", header["method"]).Config, header["config"])

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
-from earsight.errors import UsageError
+from earsight.errors import CheckpointError, UsageError
 
 FOLDERS = {"method": "methods", "set": "data/sets", "metric": "metrics"}
+MODULES = "EARSIGHT_MODULES"
+"""Variable of the environment: modules of the user's own, with commas between, that files may name."""
 _NOT_ENTRIES = {"__init__", "base"}
 _NEEDED = {
     "method": ("Config", "Model", "PRESETS"),
@@ -70,3 +74,22 @@ def load(kind: str, name: str) -> ModuleType:
     if name not in names(kind):
         raise unknown(kind, name, names(kind))
     return importlib.import_module(f"earsight.{FOLDERS[kind].replace('/', '.')}.{name}")
+
+
+def may_import(name: str) -> bool:
+    """Whether a file may name this: what is part of earsight, or a module that the user has named or imported.
+
+    >>> may_import("slavc"), may_import("somebody.elses.module"), may_import("os.path")
+    (True, False, True)
+    """
+    allowed = [one.strip() for one in os.environ.get(MODULES, "").split(",") if one.strip()]
+    return "." not in name or name in sys.modules or any(f"{name}.".startswith(f"{one}.") for one in allowed)
+
+
+def need_known(path: Path, kind: str, name: str) -> None:
+    """Refuse a module that only the file at `path` names, which may be a stranger's: importing it would run it."""
+    if not may_import(name):
+        raise CheckpointError(
+            f"Expected a {kind} of earsight in {path}, but got the module '{name}', which is not run because a file "
+            f"says so. If you know it, set {MODULES}={name}."
+        )

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import httpx
 import pytest
 from visiting import OWN, Answer, Visitor, file
+
+from earsight.app import server
+from earsight.app.limits import PageLimits
+from earsight.errors import EarsightError
 
 pytestmark = pytest.mark.slow
 
@@ -221,3 +228,29 @@ def test_visitors_wait_their_turn_and_too_many_are_sent_away(serving, weights: P
         full = [answer for answer in answers if answer.status_code == 429]
         assert full
         assert full[0].json()["detail"].startswith("Expected a free place in the queue, but too many people are wait")
+
+
+def test_a_place_that_is_taken_is_told_before_anything_is_loaded(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        said = (
+            rf"to listen at 127.0.0.1:{port}, but that is not possible: address already in use\. Choose another --port"
+        )
+        # The weights do not exist, which nobody gets to know.
+        page = server.serving([tmp_path], device="cpu", host="127.0.0.1", port=port, limits=PageLimits())
+        with pytest.raises(EarsightError, match=said), page:
+            pass
+
+
+def test_a_page_that_ends_leaves_the_process_as_it_was(weights: Path) -> None:
+    code = (
+        "import os, sys, tempfile\nfrom pathlib import Path\n"
+        "from earsight.app.limits import PageLimits\nfrom earsight.app.server import serving\n"
+        "before = dict(os.environ)\n"
+        "with serving([Path(sys.argv[1])], device='cpu', host='127.0.0.1', port=0, limits=PageLimits()):\n    pass\n"
+        "with tempfile.TemporaryDirectory():\n    print('fine', dict(os.environ) == before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(weights)], capture_output=True, text=True, timeout=300)
+    assert done.stdout.endswith("fine True\n"), done.stderr

@@ -61,6 +61,15 @@ def test_sweep_removes_what_is_old_and_leaves_samples(tmp_path: Path) -> None:
         assert shelf.used() == 0
 
 
+def test_what_is_on_its_way_is_counted_until_it_has_come(tmp_path: Path) -> None:
+    with Shelf(60, tmp_path) as shelf:
+        with shelf.expecting(1000):
+            with shelf.expecting(500):
+                assert shelf.used() == 1500
+            assert shelf.used() == 1000
+        assert shelf.used() == 0
+
+
 def test_sweeping_goes_on_by_itself(tmp_path: Path) -> None:
     with Shelf(1.0, tmp_path) as shelf:
         old = shelf.place()

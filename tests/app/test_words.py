@@ -24,9 +24,23 @@ def test_verdict_is_that_of_most_moments_silence_aside() -> None:
 
 def test_headline_tells_shares_and_the_swapped_sound() -> None:
     said = words.headline(answer("visible source", "visible source", "silent", "no visible source"), "<i>bell</i>")
-    assert "The source is in the picture most of the time" in said
+    assert "The source is in the picture most of the time that something is heard<" in said
     assert "visible source 50%" in said
     assert "&lt;i&gt;bell" in said
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "when"),
+    [
+        (("no visible source",), ""),
+        (("silent", "silent"), ""),
+        (("no visible source", "no visible source", "visible source"), " most of the time"),
+        (("no visible source", "silent", "silent"), " while something is heard"),
+    ],
+)
+def test_headline_is_true_of_the_time_it_names(verdicts: tuple[str, ...], when: str) -> None:
+    said = words.headline(answer(*verdicts))
+    assert f"<b>{words.SAYING[answer(*verdicts).verdict]}{when}</b>" in said
 
 
 def test_headline_tells_when_a_clip_went_on() -> None:

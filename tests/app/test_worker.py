@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,6 +109,38 @@ def test_clip_is_checked_once_and_before_models_are_loaded(
 def _folder(path: Path) -> Path:
     path.mkdir()
     return path
+
+
+def test_closing_does_not_wait_for_the_clip_at_hand(weights: Path, clips: Path, tmp_path: Path) -> None:
+    one = Worker([weights], "cpu", PageLimits(run_seconds=600, seconds=20, every=0.05), tmp_path)
+    begun, raised = threading.Event(), []
+
+    def ask() -> None:
+        with pytest.raises(WorkError, match="the work on it broke off") as caught:
+            one.ask(clips / "long.mp4", None, tmp_path, lambda share: begun.set())
+        raised.append(caught.value)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert begun.wait(120)
+    one.close()
+    asking.join(60)
+    assert raised
+    with pytest.raises(WorkError, match="their process ended"):
+        one.ask(clips / "good.mp4", None, tmp_path, lambda share: None)
+
+
+def test_an_answer_nobody_took_is_not_the_next_clips(worker: Worker, clips: Path, tmp_path: Path) -> None:
+    def hang_up(share: float) -> None:
+        raise ConnectionError
+
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    with pytest.raises(ConnectionError):
+        worker.ask(clips / "good.mp4", None, first, hang_up)
+    worker.ask(clips / "good.mp4", None, second, lambda share: None)
+    assert (second / "earsight-1.mp4").is_file()
 
 
 def test_weights_that_cannot_be_loaded_are_told(tmp_path: Path) -> None:

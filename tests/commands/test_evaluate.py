@@ -6,13 +6,16 @@ import json
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from earsight.cli import main
-from earsight.commands.evaluate import model_names
+from earsight.commands.evaluate import leaks_of, model_names
 from earsight.data import clips
+from earsight.data.clips import open_set
 from earsight.data.sets import toybox
 from earsight.errors import MediaError, UsageError
 from earsight.models.image import ResNetImage
@@ -279,3 +282,12 @@ def test_table_and_report_say_which_map_was_thresholded_and_what_was_added_to_it
         assert f"--object-prior 0.9 --object-weights {network}" in text
     found = json.loads((tmp_path / "metrics.json").read_text())["evaluations"]
     assert [e["protocol"]["map"] for e in found] == ["dense", "native", "dense", "native"]
+
+
+def test_a_training_list_that_only_a_file_names_is_not_imported() -> None:
+    loaded: Any = SimpleNamespace(meta={"training": {"job": {"on": "evil.lists:train"}}})
+    (told,) = leaks_of(loaded, None, open_set("toybox:val", limit=4))
+    assert told.startswith(
+        "Trained on evil.lists:train, which was not looked at for clips of toybox:val: it is a module"
+    )
+    assert told.endswith("If you know it, set EARSIGHT_MODULES=evil.lists.")

@@ -12,6 +12,8 @@ NO_VIDEO = (
     "Choose a video; a sound alone can go under “Swap the sound”."
 )
 """What is said of a file that is no video, before it is sent."""
+NO_PREVIEW = "Your browser cannot play this kind of video. It can be localized all the same."
+"""What is said in place of an error that a browser's player makes of it."""
 CSS = """
 html, body { overflow-x: hidden; }
 main, .gradio-container { width: 100% !important; }
@@ -61,7 +63,7 @@ footer { display: none !important; }
 
 _SCRIPT = """
 (() => {
-  const most = MOST, words = WORDS, kind = KIND;
+  const most = MOST, words = WORDS, kind = KIND, preview = PREVIEW;
   const tell = text => {
     const place = document.querySelector('#es-message');
     if (!place) return;
@@ -89,13 +91,20 @@ _SCRIPT = """
   document.addEventListener('change', e => look(e, input(e)), true);
   document.addEventListener('drop', e => look(e, e.dataTransfer && e.dataTransfer.files), true);
   document.addEventListener('paste', e => look(e, e.clipboardData && e.clipboardData.files), true);
+  const watch = () => new MutationObserver(() => {
+    for (const toast of document.querySelectorAll('.toast-body:not([hidden])')) {
+      if (!toast.textContent.includes('Video not playable')) continue;
+      toast.hidden = true; toast.style.display = 'none'; tell(preview);
+    }
+  }).observe(document.body, {childList: true, subtree: true});
+  if (document.body) watch(); else document.addEventListener('DOMContentLoaded', watch);
 })();
 """
 
 
 def head(limits: PageLimits) -> str:
     """The script of the page."""
-    values = {"MOST": limits.bytes, "WORDS": too_large(limits.megabytes), "KIND": NO_VIDEO}
+    values = {"MOST": limits.bytes, "WORDS": too_large(limits.megabytes), "KIND": NO_VIDEO, "PREVIEW": NO_PREVIEW}
     script = _SCRIPT
     for name, value in values.items():
         script = script.replace(name, json.dumps(value).replace("<", "\\u003c"))

@@ -59,9 +59,10 @@ def serving(weights: Sequence[Path], *, device: str, host: str, port: int, limit
     need(1 <= len(weights) <= 2, "one or two weights", len(weights), "Two are shown side by side.")
     need(0 <= port <= 65535, "a port from 0 to 65535", port)
     need_gradio()
+    _need_free(host, port)
     with ExitStack() as held:
         shelf = held.enter_context(Shelf(limits.keep))
-        _prepare(shelf)
+        _prepare(shelf, held)
         worker = Worker(list(weights), device, limits, shelf.work)
         held.callback(worker.close)
         worker.begin()  # its models load while the samples are drawn
@@ -104,24 +105,54 @@ def serving(weights: Sequence[Path], *, device: str, host: str, port: int, limit
                 head=look.head(limits),
             )
         except OSError as error:
-            raise EarsightError(
-                f"Expected to listen at {host}:{port}, but that is not possible ({error}). Choose another --port."
-            ) from error
+            raise _taken(host, port, "something else listens there") from error
         yield address
 
 
-def _prepare(shelf: Shelf) -> None:
+def _prepare(shelf: Shelf, held: ExitStack) -> None:
     """Tell Gradio where to keep files, before it is imported; all temporary files go into the page's folder too."""
     if "gradio" in sys.modules and os.environ.get("GRADIO_TEMP_DIR") != str(shelf.page):
         raise EarsightError("Expected to import Gradio first here, but something else did. Start a new process.")
-    os.environ.update(_SETTINGS, GRADIO_TEMP_DIR=str(shelf.page), GRADIO_EXAMPLES_CACHE=str(shelf.samples))
+    settings = {**_SETTINGS, "GRADIO_TEMP_DIR": str(shelf.page), "GRADIO_EXAMPLES_CACHE": str(shelf.samples)}
+    held.callback(_restore, {name: os.environ.get(name) for name in settings})
+    held.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
+    os.environ.update(settings)
     tempfile.tempdir = str(shelf.work)
 
 
+def _restore(values: dict[str, str | None]) -> None:
+    """Set variables of the environment to what they were."""
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _need_free(host: str, port: int) -> None:
+    """Refuse a place where nobody can listen, before anything is loaded."""
+    try:
+        _bound(host, port)
+    except OSError as error:
+        raise _taken(host, port, (error.strerror or str(error)).lower()) from error
+
+
+def _taken(host: str, port: int, why: str) -> EarsightError:
+    return EarsightError(
+        f"Expected to listen at {host}:{port}, but that is not possible: {why}. Choose another --port or --host."
+    )
+
+
 def _free_port(host: str) -> int:
+    return _bound(host, 0)
+
+
+def _bound(host: str, port: int) -> int:
+    """The port that a socket got which was bound there for a moment."""
     import socket
 
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as one:
-        one.bind((host, 0))
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind((host, port))
         return int(one.getsockname()[1])

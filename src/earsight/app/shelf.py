@@ -8,6 +8,8 @@ import stat
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -34,6 +36,7 @@ class Shelf:
             folder.mkdir(mode=0o700)
         self._keep = keep
         self._held: dict[tuple[str, str], list[Path]] = {}  # (visitor, answer or upload)
+        self._coming = 0
         self._lock = threading.Lock()
         self._closed = threading.Event()
 
@@ -92,9 +95,20 @@ class Shelf:
         except (OSError, ValueError, RuntimeError):  # names with NUL bytes, endless links, names that are too long
             return False
 
+    @contextmanager
+    def expecting(self, size: int) -> Iterator[None]:
+        """Count these bytes as held while they arrive."""
+        with self._lock:
+            self._coming += size
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._coming -= size
+
     def used(self) -> int:
-        """Bytes of all that is held, samples aside."""
-        total = 0
+        """Bytes of all that is held or on its way, samples aside."""
+        total = self._coming
         for folder in self._folders():
             for file in folder.rglob("*"):
                 try:

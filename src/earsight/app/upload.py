@@ -44,8 +44,7 @@ def ending_of(name: str) -> str:
 
 async def receive(request: Request, shelf: Shelf, limits: PageLimits) -> Path:
     """Store the one file of a form in the page's folder, under a name of our own."""
-    from starlette.datastructures import UploadFile
-    from starlette.formparsers import MultiPartException, MultiPartParser
+    from anyio import to_thread
 
     most = limits.bytes + _WRAPPING
     try:
@@ -57,8 +56,18 @@ async def receive(request: Request, shelf: Shelf, limits: PageLimits) -> Path:
     if announced > most:
         await _drain(request, 2 * most)
         raise RefusedError(413, too_large(limits.megabytes))
-    if shelf.used() + announced > limits.room:
-        raise RefusedError(507, "Expected room for the file, but the server is full. Try again in some minutes.")
+    # What does not say how large it is may be as large as any.
+    with shelf.expecting(announced or most):
+        if await to_thread.run_sync(shelf.used) > limits.room:
+            raise RefusedError(507, "Expected room for the file, but the server is full. Try again in some minutes.")
+        return await _stored(request, shelf, limits)
+
+
+async def _stored(request: Request, shelf: Shelf, limits: PageLimits) -> Path:
+    from starlette.datastructures import UploadFile
+    from starlette.formparsers import MultiPartException, MultiPartParser
+
+    most = limits.bytes + _WRAPPING
 
     async def counted() -> AsyncGenerator[bytes, None]:
         count = 0

@@ -26,7 +26,6 @@ def headline(answer: Answer, heard: str = "") -> str:
     verdict = answer.verdict
     shares = [(one, answer.share(one)) for one in (VISIBLE, NOT_VISIBLE, SILENT, NOT_CALIBRATED)]
     told = ", ".join(f"{one} {share:.0%}" for one, share in shares if share > 0)
-    mixed = " most of the time" if answer.share(verdict) < 1 and verdict != SILENT else ""
     sound = f'<span class="es-heard">with {escape(heard)}</span>' if heard else ""
     bar = "".join(
         f'<i style="width:{100 * share:.2f}%;background:{INK[one]}"></i>' for one, share in shares if share > 0
@@ -34,9 +33,18 @@ def headline(answer: Answer, heard: str = "") -> str:
     of = f"its first {answer.cut:g} s, which is as long as a clip may be" if answer.cut else "the clip"
     return (
         f'<div class="es-verdict" data-verdict="{verdict}" style="--ink:{INK[verdict]}">'
-        f"<b>{SAYING[verdict]}{mixed}</b>{sound}"
+        f"<b>{SAYING[verdict]}{_when(answer)}</b>{sound}"
         f'<div class="es-bar" title="{told}">{bar}</div><small>of {of}: {told}</small></div>'
     )
+
+
+def _when(answer: Answer) -> str:
+    """How much of the clip the verdict is true of: silence, of which nothing is said, is left out."""
+    sounding = sum(point.verdict != SILENT for point in answer.points)
+    said = sum(point.verdict == answer.verdict for point in answer.points)
+    if sounding in (0, len(answer.points)):
+        return " most of the time" if said < sounding else ""
+    return " most of the time that something is heard" if said < sounding else " while something is heard"
 
 
 def plot(answer: Answer, at: int = 0) -> str:

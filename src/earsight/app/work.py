@@ -76,7 +76,8 @@ def work(
         def told(done: float, total: float, low: float = low, high: float = high) -> None:
             tell(low + (high - low) * min(1.0, done / max(total, 1e-9)))
 
-        answers.append(_by(localizer, at, clip, out, scratch, limits, told))
+        heard = "clip" if sound is None else "another file"
+        answers.append(_by(localizer, at, clip, heard, out, scratch, limits, told))
         answers[-1]["cut"] = cut
     return answers
 
@@ -127,6 +128,7 @@ def _by(
     localizer: Localizer,
     model: int,
     clip: Path,
+    heard: str,
     out: Path,
     scratch: Path,
     limits: PageLimits,
@@ -141,7 +143,7 @@ def _by(
     film, maps = timeline.files
     film.replace(out / film_name(model))
     # A visitor learns nothing of where things lie on this machine.
-    public = replace(timeline, source="clip", sound="clip", weights=Path(timeline.weights).name)
+    public = replace(timeline, source="clip", sound=heard, weights=Path(timeline.weights).name)
     write_text(out / timeline_name(model), json.dumps(public.to_json(), indent=2, allow_nan=False) + "\n")
     _frames(localizer, model, clip, timeline, maps, out, limits)
     return {

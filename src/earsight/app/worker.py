@@ -48,6 +48,7 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
         self._ready = False
+        self._closed = False
         self._jobs = 0
         self.models: list[dict[str, Any]] = []
         """What the nursery told of each model, once it has started."""
@@ -74,8 +75,17 @@ class Worker:
                     "Expected a clip that can be worked on, but the work on it broke off. "
                     "Convert the clip to mp4 and try again."
                 ) from None
+            except WorkError:
+                raise
+            except BaseException:
+                self._end()  # what it still has to say of this clip would be taken for the next one's answer
+                raise
 
     def close(self) -> None:
+        """End the nursery at once, and with it a clip that is being worked on; there is none after it."""
+        self._closed = True
+        if (process := self._process) is not None and process.poll() is None:
+            _kill(process)  # whoever waits for its answer sees that it is gone, and lets go of the lock
         with self._lock:
             self._end()
 
@@ -109,6 +119,8 @@ class Worker:
 
     def _begin(self) -> None:
         self._end()
+        if self._closed:
+            raise _LostError
         self._process = subprocess.Popen(
             [sys.executable, "-m", "earsight.app.nursery"],
             stdin=subprocess.PIPE,
@@ -173,10 +185,14 @@ class Worker:
         process, self._process, self._rest = self._process, None, b""
         if process is None:
             return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _kill(process)
         process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)

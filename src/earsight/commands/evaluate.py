@@ -201,8 +201,15 @@ def leaks_of(loaded: Weights, data: Path | None, clip_set: ClipSet) -> tuple[str
     job = loaded.meta.get("training", {}).get("job", {})
     if not job.get("on"):
         return ()
-    told = leaks(job["on"], Path(job["data"]) if job.get("data") else data, clip_set)
-    return (told,) if told else ()
+    module = job["on"].partition(":")[0]
+    if not registry.may_import(module):
+        told = (
+            f"Trained on {job['on']}, which was not looked at for clips of {clip_set.name}: it is a module, and is not "
+            f"run because a file says so. If you know it, set {registry.MODULES}={module}."
+        )
+        return (told,)
+    shared = leaks(job["on"], Path(job["data"]) if job.get("data") else data, clip_set)
+    return (shared,) if shared else ()
 
 
 def pictures(many: Sequence[Evaluation], clip_set: ClipSet, loaded: Weights) -> Mapping[str, Sequence[Tile]]:

@@ -77,6 +77,7 @@ def load_job(out: Path) -> Job:
         )
     values = _settings(path)
     try:
+        registry.need_known(path, "method", values["method"])
         return Job.from_json(values, registry.load("method", values["method"]).Config)
     except (KeyError, TypeError, AttributeError) as error:
         raise _unreadable(path, error) from error
