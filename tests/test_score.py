@@ -220,6 +220,16 @@ def test_the_files_own_confidence_is_for_protocols_that_ask_for_it(toys: ClipSet
         score_file(without, toys, [native])
 
 
+def test_confidences_that_no_protocol_uses_are_warned_of(toys: ClipSet, maps: Array, tmp_path: Path) -> None:
+    file = open_maps(table(tmp_path / "a.npz", ids_of(toys), maps, confidence=np.linspace(0, 1, len(toys))))
+    for names, own in ((["exact", "paper"], "exact:"), (["exact:gamma=0.4"], "exact:gamma=0.4,")):
+        (told,) = score_file(file, toys, [get(name) for name in names])[0].warnings
+        assert told.startswith(f"The confidences in {file.path} are not used by {', '.join(names)}. ")
+        assert told.endswith(f"--protocol {own}confidence=native")
+    both = [get("exact"), get("exact:confidence=native")]
+    assert score_file(file, toys, both)[0].warnings == ()
+
+
 def test_values_outside_the_bounds_are_warned_of(toys: ClipSet, maps: Array, tmp_path: Path) -> None:
     path = table(tmp_path / "a.npz", ids_of(toys), np.clip(maps, 0, 1) + np.float32(5e-4), bounds=np.array([0, 1]))
     assert score_file(open_maps(path), toys, PROTOCOLS[:1])[0].warnings == ()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from earsight import published
 from earsight.bootstrap import Difference, paired
+from earsight.errors import UsageError
 from earsight.metrics.base import higher_is_better, module_of
 from earsight.protocols import PROTOCOLS
 from earsight.results import Result
@@ -73,6 +74,8 @@ def compare(
         module_of(name)
     chosen = TABLES if not table else () if table == NONE else (published.table(table).name,)
     results = [result for report in reports for result in report]
+    for name in metrics:
+        _need_somewhere(name, results)
     out = []
     for set_name in dict.fromkeys(result.set for result in results):
         mine = _once([result for result in results if result.set == set_name])
@@ -88,6 +91,20 @@ def compare(
             told.append(f"{table} has no number of these on {set_name}.")
         out.append(Comparison(set_name, tuple(rows), tuple(told), tuple(tests), tuple(untested)))
     return out
+
+
+def _need_somewhere(metric: str, results: Sequence[Result]) -> None:
+    """Refuse a part of a number, such as the one of a size, that no report and no published table has."""
+    if any(metric in result.metrics for result in results):
+        return
+    if any(published.for_set(name, [metric]) for name in {result.set for result in results}):
+        return
+    family = f"{metric.partition('/')[0]}/"
+    parts = sorted({key for result in results for key in result.metrics if key.startswith(family)})
+    raise UsageError(
+        f"Expected a number that a report has, but none has {metric}. "
+        + (f"They have {', '.join(parts)}." if parts else "Measure it anew, or leave it out.")
+    )
 
 
 def best(rows: Sequence[Shown], metric: str) -> set[int]:
@@ -132,7 +149,9 @@ def _ours(result: Result, name: str, metrics: Sequence[str]) -> Shown:
     values = {metric: 100 * result.metrics.get(metric, math.nan) for metric in metrics}
     group = _group(result) if result.audio == "real" else None
     protocol = str(result.protocol.get("name", result.protocol_hash))
-    return Shown(name, result.folder, "-", "-", protocol, str(result.n), values, group, True)
+    return Shown(
+        name, result.folder, result.trained_on, result.early_stop, protocol, str(result.n), values, group, True
+    )
 
 
 def _theirs(line: published.Line, metrics: Sequence[str], official: Group | None) -> Shown:
@@ -210,6 +229,9 @@ def _apart(real: Sequence[tuple[str, Result]]) -> list[str]:
         out.append(f"Not comparable, other numbers of clips: {_told(numbers)}.")
     elif len({result.missing for _, result in real}) > 1:
         out.append("Compare with care: as many clips, but not the same ones are missing.")
+    trained = _by((name, result.trained_on) for name, result in real if result.trained_on != "-")
+    if len(trained) > 1:
+        out.append(f"Not trained on the same: {_told(trained)}.")
     out += dict.fromkeys(f"{name}: {warning.rstrip('.')}." for name, result in real for warning in result.warnings)
     return out
 

@@ -48,6 +48,7 @@ class Evaluation:
         maps: the maps on the method's own grid, in the order of the records, when they were asked for.
         rows: how many clips the list has.
         warnings: what a reader of the numbers should know, for example that test clips were trained on.
+        training: how the model was trained, as plain values ("on", "clips", ...); empty when that is unknown.
     """
 
     set_name: str
@@ -63,6 +64,7 @@ class Evaluation:
     maps: Maps | None = field(default=None, repr=False, compare=False)
     rows: int = 0
     warnings: tuple[str, ...] = ()
+    training: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -116,6 +118,7 @@ class Evaluation:
             "ceiling": defined(self.ceiling),
             "failures": [{"id": id, "reason": reason} for id, reason in self.failures],
             "warnings": list(self.warnings),
+            **({"training": self.training} if self.training else {}),
         }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ class Result:
         records: the file of its records, or None when the report names none.
         warnings: what the report says must be known of it.
         missing: the clips of the list that it does without.
+        training: how the model was trained, as the report has it; empty when that is unknown.
     """
 
     report: Path
@@ -39,6 +40,7 @@ class Result:
     records: Path | None
     warnings: tuple[str, ...] = ()
     missing: frozenset[str] = frozenset()
+    training: dict[str, Any] = field(default_factory=dict)
 
     @property
     def protocol_hash(self) -> str:
@@ -52,6 +54,22 @@ class Result:
     @property
     def called(self) -> str:
         return called(self.model, self.audio)
+
+    @property
+    def trained_on(self) -> str:
+        """What it was trained on, in a few words; "-" when that is unknown."""
+        if not self.training.get("on"):
+            return "-"
+        some = f", {self.training['clips']} clips" if self.training.get("limit") else ""
+        truth = ", with ground truth" if self.training.get("supervised") else ""
+        return plain(f"{self.training['on']}{some}{truth}")
+
+    @property
+    def early_stop(self) -> str:
+        """Whether its epoch was chosen by results, and on what; "-" when that is unknown."""
+        if "epoch" not in self.training:
+            return "-"
+        return "no" if self.training["epoch"] == "last" else plain(f"by {self.training.get('val') or 'validation'}")
 
     def rebuilt(self) -> Protocol | None:
         """The protocol as it was, or None when this earsight no longer does the same arithmetic."""
@@ -119,4 +137,5 @@ def _result(folder: Path, one: dict[str, Any]) -> Result:
         None if name is None else folder / name,
         tuple(map(str, one.get("warnings", ()))),
         frozenset(str(failure["id"]) for failure in one.get("failures", ())),
+        dict(one.get("training", {})),
     )

@@ -94,6 +94,7 @@ def score_file(
     need(len(protocols) > 0, "at least one protocol", "none", "For example: --protocol exact")
     matched = match(maps_file, clip_set, allow_missing=allow_missing, ignore_extra=ignore_extra)
     need_confidence(maps_file, protocols)
+    warnings += unused_confidence(maps_file, protocols)
     parts: list[list[Records]] = []
     order: list[int] = []
     outside: list[int] = []
@@ -138,6 +139,16 @@ def need_confidence(maps_file: MapFile, protocols: Sequence[Protocol]) -> None:
             f"Expected a confidence for each map in {maps_file.path}, since {native[0]} uses the model's own, but got "
             "none. Add them to the file, or use a protocol with confidence=max."
         )
+
+
+def unused_confidence(maps_file: MapFile, protocols: Sequence[Protocol]) -> tuple[str, ...]:
+    """A warning where the file's own confidences serve for nothing, because a protocol takes them from the maps."""
+    if maps_file.confidence is None or any(one.confidence == "native" for one in protocols):
+        return ()
+    names = [one.name for one in protocols]
+    own = f"{names[0]}{',' if ':' in names[0] else ':'}confidence=native"
+    told = f"The confidences in {maps_file.path} are not used by {', '.join(names)}. To use them: --protocol {own}"
+    return (told,)
 
 
 def called(maps_file: MapFile) -> str:

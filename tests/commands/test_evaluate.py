@@ -129,6 +129,9 @@ def test_a_report_is_written_and_not_replaced_unasked(weights: Path, tmp_path: P
     args = ["eval", str(weights), "--on", "toybox", "--out", str(out), *SMALL]
     assert main(args) == 0
     assert f"report: {out}" in capsys.readouterr().err
+    kept = json.loads((out / "metrics.json").read_text())["evaluations"]
+    assert [one["audio"] for one in kept if "training" in one] == ["real", "shuffled", "silent"]
+    assert (kept[0]["training"]["on"], kept[0]["training"]["epoch"]) == ("toybox:train", "last")
     names = {str(path.relative_to(out)) for path in out.rglob("*.*")}
     assert {"metrics.json", "table.md", "plots/overlays.png", "records-toybox-extended.parquet"} <= names
     assert main(args) == 2

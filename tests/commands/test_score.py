@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from earsight import __version__
 from earsight.cli import main
 from earsight.data.clips import open_set
 from earsight.data.sets import toybox
@@ -100,6 +101,25 @@ def test_a_report_is_written_and_not_replaced_unasked(maps: Path, tmp_path: Path
     maps.rename(tmp_path / "gone.npz")  # the report is looked for before the maps
     assert main(args) == 2
     assert f"Expected a folder without a report, but {out} has one. Use --force" in capsys.readouterr().err
+
+
+def test_maps_that_were_stretched_one_by_one_are_warned_of(maps: Path, tmp_path: Path, capsys: Captured) -> None:
+    with np.load(maps) as held:
+        values = dict(held)
+    low, high = values["maps"].min((1, 2), keepdims=True), values["maps"].max((1, 2), keepdims=True)
+    np.savez(tmp_path / "stretched.npz", id=values["id"], maps=(values["maps"] - low) / (high - low))
+    for name, told in ((maps, False), (tmp_path / "stretched.npz", True)):
+        assert main(["score", str(name), "--on", "toybox", "--protocol", "exact"]) == 0
+        assert ("warning: All confidences are equal: AP, max-F1 and AUROC say" in capsys.readouterr().err) == told
+
+
+def test_what_maps_were_trained_on_is_kept(maps: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    args = ["score", str(maps), "--on", "toybox", "--protocol", "exact", "--trained-on", "toybox:train"]
+    assert main([*args, "--out", str(out)]) == 0
+    kept = json.loads((out / "metrics.json").read_text())
+    assert kept["earsight"] == __version__
+    assert [one.get("training") for one in kept["evaluations"]] == [{"on": "toybox:train"}, None]
 
 
 @pytest.mark.slow

@@ -177,6 +177,26 @@ def test_unknown_names_are_refused(tmp_path: Path) -> None:
         compare(reports, METRICS, "table9")
 
 
+def test_how_models_were_trained_is_shown_and_warned_of_where_it_differs(tmp_path: Path) -> None:
+    first = {"on": "toybox:train", "clips": 3072, "limit": 0, "epoch": "last", "val": "toybox:val"}
+    second = {**first, "clips": 32, "limit": 32, "supervised": True, "epoch": "best"}
+    folders = [report(tmp_path / "a", "a", training=first), report(tmp_path / "b", "b", training=second)]
+    (one,) = made(*folders, report(tmp_path / "c", "c"))
+    told = [(row.trained_on, row.early_stop) for row in one.rows]
+    limited = "toybox:train, 32 clips, with ground truth"
+    assert told == [("toybox:train", "no"), (limited, "by toybox:val"), ("-", "-")]
+    assert f"Not trained on the same: toybox:train: a; {limited}: b." in one.warnings
+    (one,) = made(folders[0], report(tmp_path / "d", "d", training=first))
+    assert not [warning for warning in one.warnings if "trained" in warning]
+
+
+def test_a_part_of_a_number_that_nothing_has_is_refused(tmp_path: Path) -> None:
+    reports = [read_report(report(tmp_path / "a"))]
+    with pytest.raises(UsageError, match=r"but none has max_f1/hardd\. They have max_f1/easy"):
+        compare(reports, ["max_f1/hardd"], "none", 20)
+    assert compare(reports, ["max_f1/easy"], "none", 20)
+
+
 def test_the_tables_that_fit_by_themselves_exist() -> None:
     from earsight.compare import TABLES
 

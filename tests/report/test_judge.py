@@ -10,7 +10,7 @@ import pytest
 
 from earsight.evaluate import Evaluation
 from earsight.protocols import get
-from earsight.report.judge import Drop, warnings_of
+from earsight.report.judge import ALIKE, Drop, warnings_of
 
 Make = Callable[..., Evaluation]
 
@@ -34,9 +34,7 @@ def test_a_useless_confidence_is_told(make: Make) -> None:
 def test_equal_confidences_are_told_instead_of_the_floor(make: Make) -> None:
     e = make()
     e = replace(e, records=replace(e.records, confidence=np.ones(e.n)), metrics={**e.metrics, "max_f1": e.floor})
-    assert warnings_of(e, None, {}) == (
-        "All confidences are equal: AP, max-F1 and AUROC say nothing about this model.",
-    )
+    assert warnings_of(e, None, {}) == (ALIKE,)
 
 
 @pytest.mark.parametrize(("high", "told"), [(0.99, 1), (0.1, 0)])

@@ -13,15 +13,17 @@ from earsight.checkpoint import Weights, find_weights, load_weights
 from earsight.commands.screen import note, progress, say, say_json
 from earsight.config import need, need_workers
 from earsight.data.audit import leaks
-from earsight.data.clips import ClipSet, open_set
+from earsight.data.clips import ClipSet, open_set, with_split
 from earsight.data.controls import Audio
 from earsight.device import own_device, pick_device
-from earsight.errors import UsageError
+from earsight.errors import EarsightError, UsageError
 from earsight.evaluate import Evaluation, Failures, center_prior, evaluate_all
 from earsight.files import refuse_existing
 from earsight.object_prior import ObjectPrior
 from earsight.plots import Tile
 from earsight.protocols import Protocol
+from earsight.report import judge
+from earsight.train.folder import BEST_WEIGHTS
 
 SHOWN = 10
 """Unreadable clips that are named on the screen."""
@@ -109,7 +111,8 @@ def run(
                 if save_maps is not None and control in ("real", audio) and distributed.rank() == 0:
                     save(save_maps, many[0])
                     note(f"maps: {save_maps}; next: {score_line(save_maps, on[0], data, name, limit)}")
-                found.evaluations += [replace(one, maps=None) for one in many]
+                training = training_of(loaded, find_weights(path))
+                found.evaluations += [replace(one, maps=None, training=training) for one in many]
     if distributed.rank() == 0:
         # One centre prior for each set and protocol, whatever the number of models.
         hows = list(dict.fromkeys(e.protocol for e in found.evaluations))
@@ -143,6 +146,8 @@ def tell(
         note(f"not read, and not counted: {len(failed) - SHOWN} more; --json and the report name all of them")
     for warning in dict.fromkeys(warning for e in evaluations for warning in e.warnings):
         note(f"warning: {warning}")
+    if any(judge.alike(e) for e in evaluations if e.audio == "real"):
+        note(f"warning: {judge.ALIKE}")
     if json:
         say_json({"evaluations": [e.to_json() for e in evaluations]})
     else:
@@ -194,6 +199,37 @@ def need_dense(asked: Sequence[Protocol]) -> None:
             f"Expected protocols that threshold dense maps with --save-maps, which writes these, but got {native[0]}. "
             "Leave out map=native, or --save-maps."
         )
+
+
+def training_of(loaded: Weights, file: Path) -> dict[str, Any]:
+    """What a report keeps of how weights were trained; nothing when they do not say it."""
+    training = loaded.meta.get("training", {})
+    job = training.get("job", {})
+    if not job.get("on"):
+        return {}
+    optim = job.get("optim", {})
+    best = optim.get("keep") == "best" or file.name == BEST_WEIGHTS
+    return {
+        "on": _whole_name(job["on"], "train"),
+        "list_hash": training.get("list_hash"),
+        "clips": training.get("clips"),
+        "limit": job.get("limit", 0),
+        "supervised": bool(job.get("supervision", {}).get("weight", 0)),
+        "val": _whole_name(job.get("val", ""), "val"),
+        "epoch": "best" if best else "last",
+        "epochs": optim.get("epochs"),
+        "seed": optim.get("seed"),
+    }
+
+
+def _whole_name(spec: str, role: str) -> str:
+    """The set with its split, where earsight knows it."""
+    if not spec or not registry.may_import(spec.partition(":")[0]):
+        return spec
+    try:
+        return with_split(spec, role)
+    except EarsightError:
+        return spec
 
 
 def leaks_of(loaded: Weights, data: Path | None, clip_set: ClipSet) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from earsight import protocols
@@ -74,6 +75,8 @@ def run(
                 warnings=(leak,) if leak else (),
                 progress=report_progress,
             )
+    if trained_on:
+        found = [replace(one, training={"on": trained_on}) for one in found]
     missing = found[0].failures if found else ()
     found += [center_prior(clip_set, one, missing) for one in how]
     command = _command(

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from earsight import __version__
 from earsight.errors import UsageError
 from earsight.evaluate import Evaluation
 from earsight.files import write_bytes, write_text
@@ -69,6 +70,7 @@ def write_report(
     values = {
         "evaluations": [card_of[id(e)].to_json(e, records[id(e)]) for e in evaluations],
         "groups": [card.group_json() for card in cards],
+        "earsight": __version__,
         **({"extra": extra} if extra else {}),
     }
     write: dict[str, Callable[[Path], object]] = {

@@ -18,6 +18,10 @@ HELPS = 0.005
 """max-F1 must be this far above its floor for the confidence to count as a help."""
 LISTENS = 0.005
 """What a model must lose at least, with another sound, to count as one that listens."""
+ALIKE = (
+    "All confidences are equal: AP, max-F1 and AUROC say nothing about this model. Maps that were stretched one by one "
+    "have lost theirs; save them as the model gives them."
+)
 MISSING = 0.01
 """Share of missing clips above which a report says so first."""
 
@@ -47,8 +51,8 @@ def warnings_of(
             f"{span(centre[1])}): pointing at the middle does as well."
         )
     negatives = bool((~e.records.positives).any())
-    if len(e.records) > 1 and len(np.unique(e.records.confidence)) == 1:
-        found.append("All confidences are equal: AP, max-F1 and AUROC say nothing about this model.")
+    if alike(e):
+        found.append(ALIKE)
     elif negatives and e.metrics.get("max_f1", math.nan) - e.floor < HELPS:
         more = percent(e.metrics["max_f1"] - e.floor)
         found.append(
@@ -57,6 +61,11 @@ def warnings_of(
         )
     found += filter(None, (_about_listening(audio, drop) for audio, drop in drops.items()))
     return tuple(dict.fromkeys(found))
+
+
+def alike(e: Evaluation) -> bool:
+    """Whether all clips have the same confidence."""
+    return len(e.records) > 1 and len(np.unique(e.records.confidence)) == 1
 
 
 def _about_the_list(e: Evaluation) -> list[str]:
