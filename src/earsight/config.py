@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 from earsight.errors import UsageError
 
 T = TypeVar("T")
-Form = Literal["own", "squared", "bce"]
+Form = Literal["own", "squared", "unscaled", "bce"]
 MOST_WORKERS = 512
 """Processes that read clips, for one process that computes."""
 
@@ -95,7 +95,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Optim:
-    """How training goes: schedule, precision, and when to look. The defaults are the paper's."""
+    """How training goes: schedule, precision, and when to look. The defaults are those of SLAVC's published code."""
 
     epochs: int = 20
     batch_size: int = 128
@@ -161,8 +161,9 @@ class Supervision:
     weight: float = 0.0
     """Times this is added to the method's loss; 0 trains without ground truth."""
     form: Form = "own"
-    """How a map meets its ground truth: squared error (SLAVC's paper), "bce" (its published code, here with the
-    gradient that it lacks), or what the method itself was published with; squared error where it has none."""
+    """How a map meets its ground truth: squared error of the map scaled to [0, 1], the same "unscaled" (SLAVC's paper,
+    where cosines themselves become 0 and 1), "bce" (its published code, here with the gradient that it lacks), or what
+    the method itself was published with; squared error where it has none."""
     over: Literal["annotated", "batch"] = "annotated"
     """What the mean runs over: the annotated clips of a batch (papers), or all its clips, of which those without ground
     truth count as 0 (published codes)."""

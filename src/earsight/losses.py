@@ -44,13 +44,14 @@ def match(pairs: Tensor, among: Axis) -> Tensor:
     return cross_entropy(pairs if among == "audios" else pairs.T, target)
 
 
-def supervised(maps: Maps, truth: Tensor, form: Literal["squared", "bce"]) -> Tensor:
+def supervised(maps: Maps, truth: Tensor, form: Literal["squared", "unscaled", "bce"]) -> Tensor:
     """The loss of maps (n, h, w) against ground truth (n, S, S) in [0, 1], meant over clips.
 
     The map is scaled by its bounds to [0, 1], or by its own extremes where it has none, and upsampled to S. "squared"
-    is SLAVC's paper: the squared difference. NOTE: it is meant over the pixels, which the paper adds up, so that its
-    weight does not depend on the resolution. "bce" is the published code: the maps are stretched together to [0, 1] and
-    meet the ground truth in a binary cross-entropy. NOTE: there the maps of unannotated clips are stretched along.
+    is the squared difference. "unscaled" is SLAVC's paper: the same of the map as it is. NOTE: both are meant over the
+    pixels, which the paper adds up, so that their weight does not depend on the resolution. "bce" is the published
+    code: the maps are stretched together to [0, 1] and meet the ground truth in a binary cross-entropy. NOTE: there
+    the maps of unannotated clips are stretched along.
 
     >>> one = torch.tensor([[[0.0, 1.0], [1 / 3, 2 / 3]]])
     >>> truth = torch.tensor([[[0.0, 1.0], [0.0, 0.0]]])
@@ -58,12 +59,14 @@ def supervised(maps: Maps, truth: Tensor, form: Literal["squared", "bce"]) -> Te
     0.376019
     >>> round(float(supervised(Maps(one, one, (0.0, 1.0)), truth, "squared")), 6)
     0.138889
+    >>> round(float(supervised(Maps(one, 2 * one, (0.0, 2.0)), truth, "unscaled")), 6)
+    0.805556
     """
     dense = maps.dense.float()
+    if form == "unscaled":
+        return (_resized(dense, truth) - truth).square().mean()
     low, high = maps.bounds or (dense.amin((1, 2), keepdim=True).detach(), dense.amax((1, 2), keepdim=True).detach())
-    score = (dense - low) / (high - low + 1e-12)
-    if score.shape[1:] != truth.shape[1:]:
-        score = interpolate(score[:, None], truth.shape[1:], mode="bicubic", align_corners=False)[:, 0]
+    score = _resized((dense - low) / (high - low + 1e-12), truth)
     if form == "squared":
         return (score - truth).square().mean()
     stretched = ((score - score.min()) / (score.max() - score.min() + 1e-12)).clamp(0, 1)
@@ -71,6 +74,13 @@ def supervised(maps: Maps, truth: Tensor, form: Literal["squared", "bce"]) -> Te
     inside = (stretched > 1e-5) & (stretched < 1 - 1e-5)
     with torch.autocast(truth.device.type, enabled=False):  # which refuses this function on a GPU
         return binary_cross_entropy(torch.where(inside, stretched, stretched.detach()), truth)
+
+
+def _resized(score: Tensor, truth: Tensor) -> Tensor:
+    """A map (n, h, w) at the resolution of the ground truth (n, S, S)."""
+    if score.shape[1:] == truth.shape[1:]:
+        return score
+    return interpolate(score[:, None], truth.shape[1:], mode="bicubic", align_corners=False)[:, 0]
 
 
 def partners(index: Tensor, shift: int) -> Tensor:

@@ -162,7 +162,7 @@ def test_every_trainable_parameter_of_every_stage_gets_a_gradient_and_nothing_fr
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("form", ["", "own", "squared", "bce"])
+@pytest.mark.parametrize("form", ["", "own", "squared", "unscaled", "bce"])
 def test_half_precision_changes_little_with_and_without_ground_truth(name: str, form: str) -> None:
     found: dict[bool, list[float]] = {}
     for half in (False, True):

@@ -12,12 +12,13 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy, interpolate
 
 import tiny
-from earsight.config import Supervision
+from earsight.config import Inputs, Supervision
 from earsight.data.clips import open_set
 from earsight.data.sets.toybox import Toybox
 from earsight.errors import UsageError
 from earsight.losses import supervised
-from earsight.methods.slavc import Model
+from earsight.methods.slavc import Config, Model
+from earsight.models.encoders import Encoders
 from earsight.train.loop import train
 from earsight.train.supervision import Supervised, annotated, unknown_names
 from earsight.types import Batch, Maps, Step
@@ -41,7 +42,7 @@ def gradients(settings: Supervision, batch: Batch) -> tuple[Step, dict[str, Tens
     return step, {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 
-@pytest.mark.parametrize("form", ["own", "squared", "bce"])
+@pytest.mark.parametrize("form", ["own", "squared", "unscaled", "bce"])
 def test_the_term_has_a_gradient_that_reaches_encoders_and_projections(form: Any) -> None:
     batch = make_batch([True, True, False, True])
     _, without = gradients(Supervision(), batch)
@@ -61,6 +62,16 @@ def test_the_published_binary_cross_entropy_equals_the_hand_computed_value() -> 
     assert supervised(maps, truth, "squared").item() == pytest.approx((1 / 9 + 4 / 9) / 4, abs=1e-6)
 
 
+def test_the_papers_form_is_content_with_the_sum_of_both_cosines() -> None:
+    """Per clip: the squared difference of the two cosines' sum from 0 and 1; here the mean of a map of four places."""
+    model = Model(Config(encoders=Encoders(kind="small", weights="random", width=4), dim=4), Inputs())
+    mean, truth = torch.tensor([[[0.0, 0.5], [-1.0, 1.0]]]), torch.tensor([[[0.0, 1.0], [0.0, 1.0]]])
+    maps = Maps(mean, mean, (-1.0, 1.0))
+    assert model.supervised_loss(maps, truth, "unscaled").item() == pytest.approx((0 + 0 + 4 + 1) / 4)
+    alone = Model(Config(encoders=model.config.encoders, dim=4, infer="loc"), Inputs())
+    assert alone.supervised_loss(maps, truth, "unscaled").item() == pytest.approx((0 + 0.25 + 1 + 0) / 4)
+
+
 def test_maps_without_bounds_are_scaled_by_their_own_extremes() -> None:
     dense = torch.tensor([[[0.0, 1.0], [1 / 3, 2 / 3]]])
     truth = torch.tensor([[[0.0, 1.0], [0.0, 0.0]]])
@@ -68,7 +79,7 @@ def test_maps_without_bounds_are_scaled_by_their_own_extremes() -> None:
     assert free.item() == pytest.approx(supervised(Maps(dense, dense, (0.0, 1.0)), truth, "squared").item(), abs=1e-6)
 
 
-@pytest.mark.parametrize("form", ["squared", "bce"])
+@pytest.mark.parametrize("form", ["squared", "unscaled", "bce"])
 def test_a_flat_map_gives_finite_gradients(form: Any) -> None:
     dense = torch.zeros(2, 3, 3, requires_grad=True)
     supervised(Maps(dense, dense), torch.ones(2, 6, 6), form).backward()  # type: ignore[no-untyped-call]
@@ -170,7 +181,7 @@ def test_names_that_are_no_clips_are_told(tmp_path: Path, capsys: pytest.Capture
         ({"weight": -1.0}, "Expected a weight of at least 0, but got -1.0"),
         ({"share": 0.0}, "Expected a share above 0 and at most 1, but got 0.0"),
         ({"share": 0.5}, "Expected a weight above 0 where annotated clips are chosen, but got 0.0. Add --supervision"),
-        ({"form": "l1"}, "Expected form own or squared or bce, but got 'l1'"),
+        ({"form": "l1"}, "Expected form own or squared or unscaled or bce, but got 'l1'"),
     ],
 )
 def test_wrong_settings_are_refused(changes: dict[str, Any], message: str) -> None:

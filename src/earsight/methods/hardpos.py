@@ -39,9 +39,10 @@ class Config(lvs.Config):
     background: bool = False
     """Whether the picture's own background is a negative."""
     neighbours: int = 20
-    """How many nearest clips a clip's neighbour is drawn from, anew each epoch; 0 is LVS."""
+    """How many nearest clips a clip's neighbour is drawn from, anew each epoch; 0 is LVS with the same
+    `background`."""
     warmup: int = 2
-    """First epochs without neighbours, which are plain LVS."""
+    """First epochs without neighbours, which are LVS with the same `background`."""
     features: Literal["own", "start", "file"] = "own"
     """What neighbours are found by: the model's own features as they are trained, as they start, or those of a file."""
     remine: int = 1

@@ -7,7 +7,7 @@ two projections: `loc` says where in a picture a sound is (softmax over places),
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from earsight import distributed
-from earsight.config import Inputs, Optim, check_choices, need
+from earsight.config import Form, Inputs, Optim, check_choices, need
 from earsight.losses import Axis, Pooling, log_joint, match, pool
 from earsight.methods.base import Method, Preset
 from earsight.models.ema import frozen_copy, update
@@ -186,6 +186,11 @@ class Model(Method):
         # NOTE: the paper adds the two cosines and the code averages them over the temperature; within the stated bounds
         # both are this mean, so every threshold on the scaled map is the same.
         return Maps(native=cosine, dense=cosine, bounds=(-1.0, 1.0))
+
+    def supervised_loss(self, maps: Maps, truth: Tensor, form: Form) -> Tensor:
+        if form == "unscaled" and self.config.decompose and self.config.infer == "both":
+            maps = replace(maps, dense=2 * maps.dense)  # the paper adds the two cosines, of which a map is the mean
+        return super().supervised_loss(maps, truth, form)
 
     def compiled(self) -> list[nn.Module]:
         branches = [self.online, self.target] if self.config.targets else [self.online]
