@@ -14,6 +14,7 @@ import torch
 
 from benchmarks.hardware import commit, device, hardware
 from benchmarks.measure import How, Result, one_thread
+from earsight.files import write_text
 
 COMPARISONS = {
     "train_step": "train_step.run",
@@ -70,8 +71,7 @@ def write(path: Path, about: dict[str, object], results: Sequence[Result]) -> No
             kept = {one["name"]: {"commit": before["hardware"].get("commit", ""), **one} for one in before["results"]}
     kept |= {one.name: {**one.to_json(), "commit": about.get("commit", "")} for one in results}
     ordered = [kept[name] for name in COMPARISONS if name in kept]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"hardware": about, "results": ordered}, indent=1) + "\n", encoding="utf-8")
+    write_text(path, json.dumps({"hardware": about, "results": ordered}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -139,6 +139,7 @@ def number(value: float) -> str:
 
 
 def table(header: list[str], lines: list[list[str]]) -> str:
+    """A table of Markdown, with numbers in all columns but the first."""
     rule = [":---"] + ["---:"] * (len(header) - 1)
     return "\n".join("| " + " | ".join(line) + " |" for line in [header, rule, *lines])
 

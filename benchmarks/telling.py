@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from earsight.files import write_text
+
 
 def told(module: str, words: Sequence[str]) -> str:
     """The command without the places of this machine.
@@ -38,5 +40,4 @@ def tell(found: Mapping[str, Any], path: Path | None) -> None:
 def keep(found: Mapping[str, Any], path: Path | None) -> None:
     """A measurement in a file, if there is one for it."""
     if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(found, indent=1) + "\n")

@@ -25,11 +25,6 @@ def cell(row: dict[str, Any] | None, metric: str, interval: bool = True) -> str:
     return f"{value:.2f} [{low:.1f}, {high:.1f}]" if interval else f"{value:.2f}"
 
 
-def table(header: list[str], lines: list[list[str]]) -> str:
-    marks = [":---"] + ["---:"] * (len(header) - 1)
-    return "\n".join("| " + " | ".join(line) + " |" for line in [header, marks, *lines])
-
-
 def names(rows: Rows, group: str) -> list[str]:
     return list(dict.fromkeys(row["name"] for row in rows if row["group"] == group))
 

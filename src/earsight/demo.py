@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ import torch
 
 from earsight import protocols
 from earsight.checkpoint import load_weights
+from earsight.commands.screen import note, say
 from earsight.data.clips import open_set
 from earsight.data.controls import Audio
 from earsight.data.toys.video import write_film
@@ -35,12 +35,12 @@ def run(out: Path, *, seed: int = 0, quick: bool = False, force: bool = False) -
     job = RECIPES["slavc_toybox"]()
     job = replace(job, optim=replace(job.optim, seed=seed, epochs=1 if quick else job.optim.epochs))
 
-    say("1/4  Toys: pictures of eight kinds of toys with their sounds, made up from a seed.")
+    note("1/4  Toys: pictures of eight kinds of toys with their sounds, made up from a seed.")
     test = open_set("toybox:extended", limit=96 if quick else 0)
-    say("2/4  Training SLAVC from nothing. It is told which picture goes with which sound, never where.")
+    note("2/4  Training SLAVC from nothing. It is told which picture goes with which sound, never where.")
     weights = load_weights(train(job, out / "run", device="cpu", force=force))
 
-    say("3/4  Measuring on unseen toys, half of them with a sound that nothing visible makes.")
+    note("3/4  Measuring on unseen toys, half of them with a sound that nothing visible makes.")
     protocol = protocols.get(job.protocol)
     results: list[Evaluation] = [
         evaluate(weights.model, test, protocol, audio=audio, name=name, keep_maps=audio == "real", sizes=True)
@@ -50,6 +50,7 @@ def run(out: Path, *, seed: int = 0, quick: bool = False, force: bool = False) -
     results.append(evaluate(build(job.method, job.config, job.inputs), test, protocol, name="untrained"))
     results.append(center_prior(test, protocol))
     calibration = weights.meta["calibration"]
+    results[0] = replace(results[0], threshold=calibration and calibration["threshold"])
     write_report(
         out / "report",
         results,
@@ -59,23 +60,18 @@ def run(out: Path, *, seed: int = 0, quick: bool = False, force: bool = False) -
         force=force,
     )
 
-    say("4/4  Localizing in a film: three toys take turns, then something off-screen is heard.")
+    note("4/4  Localizing in a film: three toys take turns, then something off-screen is heard.")
     film = out / "film.mp4"
     write_film(film, seed)
     localize_video(Localizer(weights), film, out / "film", force=force)
 
-    sys.stdout.write(table(lines(results)) + "\n\n")
+    say(table(lines(results)) + "\n")
     if calibration:
-        sys.stdout.write(
+        say(
             f"Verdict: a source is called visible from confidence {calibration['threshold']:.3f} on "
             f"({100 * calibration['false_alarm']:.0f}% false alarms, {100 * calibration['recall']:.0f}% of visible "
-            f"sources found on {calibration['set']}).\n"
+            f"sources found on {calibration['set']})."
         )
-    sys.stdout.write(f"Report card: {out / 'report' / 'report.html'}\nFilm with heat map and sound: {out / 'film'}\n")
-    sys.stdout.write(f"Your own video: earsight localize {out / 'run'} VIDEO\n")
-    say(f"Done in {time.monotonic() - began:.0f} s.")
-
-
-def say(text: str) -> None:
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+    say(f"Report card: {out / 'report' / 'report.html'}\nFilm with heat map and sound: {out / 'film'}")
+    say(f"Your own video: earsight localize {out / 'run'} VIDEO")
+    note(f"Done in {time.monotonic() - began:.0f} s.")

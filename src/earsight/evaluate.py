@@ -48,6 +48,7 @@ class Evaluation:
         maps: the maps on the method's own grid, in the order of the records, when they were asked for.
         rows: how many clips the list has.
         warnings: what a reader of the numbers should know, for example that test clips were trained on.
+        threshold: the confidence from which on a source is called visible, where one is calibrated for the protocol.
         training: how the model was trained, as plain values ("on", "clips", ...); empty when that is unknown.
     """
 
@@ -64,6 +65,7 @@ class Evaluation:
     maps: Maps | None = field(default=None, repr=False, compare=False)
     rows: int = 0
     warnings: tuple[str, ...] = ()
+    threshold: float | None = None
     training: dict[str, Any] = field(default_factory=dict)
 
     @classmethod

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.page import table
+
 from studies.coco_esc import figures, reading, trials
 from studies.coco_esc.results import RESULTS, collect
-from studies.words import cell, filled, names, one, table
+from studies.words import cell, filled, names, one
 
 WORDS = Path(__file__).with_name("page.md")
 PAGE = Path(__file__).parents[2] / "docs" / "results-coco-esc.md"

@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from studies.words import cell, names, one, table
+from benchmarks.page import table
+
+from studies.words import cell, names, one
 
 Results = dict[str, Any]
 OWN = Path(__file__).with_name("own.json")

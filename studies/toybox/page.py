@@ -7,8 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from benchmarks.page import table
+
 from studies.toybox.tables import RESULTS
-from studies.words import Rows, cell, filled, names, one, table
+from studies.words import Rows, cell, filled, names, one
 
 WORDS = Path(__file__).with_name("page.md")
 PAGE = Path(__file__).parents[2] / "docs" / "results-toybox.md"

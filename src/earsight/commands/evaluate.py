@@ -112,7 +112,10 @@ def run(
                     save(save_maps, many[0])
                     note(f"maps: {save_maps}; next: {score_line(save_maps, on[0], data, name, limit)}")
                 training = training_of(loaded, find_weights(path))
-                found.evaluations += [replace(one, maps=None, training=training) for one in many]
+                found.evaluations += [
+                    replace(one, maps=None, training=training, threshold=threshold_of(loaded, one.protocol))
+                    for one in many
+                ]
     if distributed.rank() == 0:
         # One centre prior for each set and protocol, whatever the number of models.
         hows = list(dict.fromkeys(e.protocol for e in found.evaluations))
@@ -220,6 +223,14 @@ def training_of(loaded: Weights, file: Path) -> dict[str, Any]:
         "epochs": optim.get("epochs"),
         "seed": optim.get("seed"),
     }
+
+
+def threshold_of(loaded: Weights, protocol: Protocol) -> float | None:
+    """The calibrated threshold, where it is one of this protocol's confidences."""
+    calibration = loaded.meta.get("calibration")
+    if not calibration or protocol != protocols.get(loaded.meta.get("protocol", "exact")):
+        return None
+    return float(calibration["threshold"])
 
 
 def _whole_name(spec: str, role: str) -> str:

@@ -68,7 +68,7 @@ def _of_model(e: Evaluation, name: str) -> list[Plot]:
             )
     drawings["confidence"] = (
         "Positives should lie to the right of the negatives; where they overlap, the confidence cannot tell.",
-        partial(plots.confidence_histogram, records=records),
+        partial(plots.confidence_histogram, records=records, threshold=e.threshold),
     )
     return [Plot(f"{kind}-{name}.png", caption, draw, e.model) for kind, (caption, draw) in drawings.items()]
 
