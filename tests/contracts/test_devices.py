@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +10,10 @@ from typing import Any
 import pytest
 import torch
 
+import tiny
 from earsight import registry
 from earsight.checkpoint import WEIGHTS
 from earsight.train import loop
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-import tiny
 from tiny import any_method
 from tiny.elsewhere import DEVICE, elsewhere
 

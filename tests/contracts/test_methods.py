@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -21,8 +20,6 @@ from earsight.models.encoders import Encoders
 from earsight.protocols import PROTOCOLS, get
 from earsight.train.supervision import Supervised
 from earsight.types import Batch, Maps, Step
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from tiny.lent import Lent, beside
 
 METHODS = registry.names("method")

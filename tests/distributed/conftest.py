@@ -1,13 +1,9 @@
 """Lets the tests of this folder import the tiny runs of tests/tiny, which need no more than one core."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 
 @pytest.fixture(autouse=True, scope="module")

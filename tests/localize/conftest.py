@@ -1,16 +1,12 @@
-"""A tiny untrained model, and the maker of test media."""
+"""A tiny untrained model, and what it makes of thresholds."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "media"))
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from earsight.checkpoint import save_weights
 from earsight.config import Inputs
