@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,6 @@ from tiny import any_method
 from tiny.elsewhere import DEVICE, elsewhere
 
 METHODS = registry.names("method")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def test_tensors_of_two_devices_do_not_meet_there(monkeypatch: pytest.MonkeyPatch) -> None:

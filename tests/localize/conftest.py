@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -47,12 +47,3 @@ def trusting(make_weights: Callable[..., Path]) -> Localizer:
 def doubting(make_weights: Callable[..., Path]) -> Localizer:
     """Calls no source visible."""
     return Localizer.load(make_weights(2.0), "cpu")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Threads cost these tiny models more than they give."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
