@@ -1,16 +1,20 @@
 # make demo: install, then the whole story on the built-in set.   make test: install, then lint, types and tests.
+# make quick: install, then the tests that take no more than a few seconds each.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --no-input
 OUT ?= demo
-.PHONY: demo test chromium lint bench install clean
+.PHONY: demo test quick chromium lint bench install clean
 
 demo: $(VENV)/.run
 	$(BIN)/earsight demo --out $(OUT) --force
 
 test: lint chromium
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+quick: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 # The web page's tests drive Debian's Chromium; where it cannot be had they are skipped and say so.
 chromium:

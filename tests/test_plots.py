@@ -70,7 +70,8 @@ def test_one_clip_and_equal_confidences_are_drawn_too(tmp_path: Path) -> None:
     plots.pr_curve(tmp_path / "pr.png", one, get("official"))
     plots.f1_curve(tmp_path / "f1.png", one, get("official"))
     plots.confidence_histogram(tmp_path / "h.png", one)
-    picture(tmp_path / "h.png")
+    for name in ("pr.png", "f1.png", "h.png"):
+        picture(tmp_path / name)
 
 
 def test_the_same_records_give_the_same_file(tmp_path: Path) -> None:

@@ -12,10 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "media"))
-
 from visiting import Visitor
 
 

@@ -239,8 +239,12 @@ def test_page_fits_a_phone(look: Callable[..., Any]) -> None:
         assert box["x"] + box["width"] <= 390, part
 
 
-@pytest.mark.skipif("EARSIGHT_SCREENSHOTS" not in os.environ, reason="set EARSIGHT_SCREENSHOTS to weights to take them")
+@pytest.mark.skipif(
+    "EARSIGHT_SCREENSHOTS" not in os.environ,
+    reason="takes the documentation's pictures, and only when EARSIGHT_SCREENSHOTS names the weights to show",
+)
 def test_screenshots_for_the_documentation(browser: Any, serving: Callable[..., Any]) -> None:
+    """Tests nothing: it writes docs/img/app-*.png anew, and stands here because it needs the browser and a page."""
     folder = Path(__file__).parents[2] / "docs" / "img"
     with serving(os.environ["EARSIGHT_SCREENSHOTS"]) as (address, _, _):
         for name, width, height in (("desktop", 1280, 900), ("phone", 390, 844)):

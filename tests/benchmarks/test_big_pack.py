@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.generated import SIZES, Generated
 
 from benchmarks import big_pack

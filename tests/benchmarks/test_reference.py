@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import random
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import default_collate
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.media import Media, unpacked
 from benchmarks.reference import evaluation, training
 from benchmarks.reference.data import Clips, fitted
 from benchmarks.reference.spectrogram import spectrogram
 from benchmarks.train_step import Settings, reference_step, synthetic
 from benchmarks.twins import twin
+from torch.utils.data import default_collate
 
 import tiny
 from benchmarks import big_pack

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.measure import How, Result, compare
 
 from benchmarks import __main__ as command

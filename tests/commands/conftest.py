@@ -46,6 +46,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def uncalibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Weights that carry neither a threshold nor a protocol."""
     path = tmp_path_factory.mktemp("uncalibrated") / "plain.safetensors"
+    torch.manual_seed(0)
     save_weights(path, build("slavc", CONFIG, INPUTS), "slavc", CONFIG, {})
     return path
 

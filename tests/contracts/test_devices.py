@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,24 +9,14 @@ from typing import Any
 import pytest
 import torch
 
+import tiny
 from earsight import registry
 from earsight.checkpoint import WEIGHTS
 from earsight.train import loop
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-import tiny
 from tiny import any_method
 from tiny.elsewhere import DEVICE, elsewhere
 
 METHODS = registry.names("method")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def test_tensors_of_two_devices_do_not_meet_there(monkeypatch: pytest.MonkeyPatch) -> None:

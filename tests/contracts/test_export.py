@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from test_methods import pairs, tiny, tiny_config
 
 from earsight import registry
 from earsight.checkpoint import save_weights
 from earsight.export import MOST_APART, export_onnx
 from earsight.export.parts import answers
 from earsight.onnxfile import OnnxModel
-
-sys.path.insert(0, str(Path(__file__).parent))
-from test_methods import pairs, tiny, tiny_config
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +19,6 @@ from earsight.models.encoders import Encoders
 from earsight.protocols import PROTOCOLS, get
 from earsight.train.supervision import Supervised
 from earsight.types import Batch, Maps, Step
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from tiny.lent import Lent, beside
 
 METHODS = registry.names("method")
@@ -39,15 +35,6 @@ SMALLER = {
     "layer4_stride": 1,
 }
 """Settings that make any method small and repeatable, where it has them."""
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Networks this small only lose time to a second thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def tiny_config(name: str) -> Any:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import tiny
 from earsight import registry
 from earsight.checkpoint import load_weights
 from earsight.cli import main
 from earsight.media.write import write_png, write_wav
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-import tiny
 from tiny import any_method, killing, processes
 
 METHODS = registry.names("method")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import make
 import numpy as np
 import pytest
 
@@ -17,9 +17,6 @@ from earsight.data.layout import Layout, Listed
 from earsight.errors import DataError, MediaError, UsageError
 from earsight.media.write import write_png, write_wav
 from earsight.types import F32, Clip, Row
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "media"))
-import make  # found through the line above
 
 RATE = 8000
 BOX = (0.2, 0.2, 0.8, 0.8)

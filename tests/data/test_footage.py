@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
+import make
 import numpy as np
 import pytest
 
 from earsight.data.footage import mistimed, still, tiles
 from earsight.media.read import probe
 from earsight.types import U8
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "media"))
-import make  # found through the line above
 
 
 def film(path: Path, pictures: list[U8], fps: int = 5, sound: float = 0.0) -> Path:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from broken import broken_files
 
 from earsight.checkpoint import save_weights
 from earsight.cli import main
 from earsight.config import Inputs
 from earsight.methods.slavc import Config, Model
 from earsight.models.encoders import Encoders
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "media"))
-from broken import broken_files
 
 
 @pytest.mark.slow

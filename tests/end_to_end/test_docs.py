@@ -6,9 +6,9 @@ import csv
 import re
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
+import make
 import pytest
 import torch
 
@@ -20,9 +20,6 @@ from earsight.data.sets import toybox
 from earsight.errors import UsageError
 from earsight.methods.slavc import Config, Model
 from earsight.models.encoders import Encoders
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "media"))
-import make  # found through the line above
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/quickstart.md")

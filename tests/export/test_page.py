@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import re
 import shlex
-import sys
 from pathlib import Path
 
+import make
 import numpy as np
 import onnx
 import pytest
@@ -17,9 +17,6 @@ from earsight.cli import main
 from earsight.cli.export import Export
 from earsight.export import Exported
 from earsight.onnxfile import OnnxModel
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "media"))
-import make  # found through the line above
 
 PAGE = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
 

@@ -1,16 +1,12 @@
-"""A tiny untrained model, and the maker of test media."""
+"""A tiny untrained model, and what it makes of thresholds."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "media"))
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from earsight.checkpoint import save_weights
 from earsight.config import Inputs
@@ -51,12 +47,3 @@ def trusting(make_weights: Callable[..., Path]) -> Localizer:
 def doubting(make_weights: Callable[..., Path]) -> Localizer:
     """Calls no source visible."""
     return Localizer.load(make_weights(2.0), "cpu")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Threads cost these tiny models more than they give."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)

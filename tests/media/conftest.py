@@ -1,13 +1,9 @@
-"""Lets the tests of this folder import their helper files, and lends them files of every kind."""
+"""Videos and sounds of every kind."""
 
-import sys
 from pathlib import Path
 
+import make
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import make  # found through the line above
 
 
 @pytest.fixture(scope="module")

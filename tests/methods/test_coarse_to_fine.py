@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +14,6 @@ from earsight.category_places import combined, fine_loss, pair_loss, shares
 from earsight.config import Inputs
 from earsight.methods.coarse_to_fine import Config, Model
 from earsight.models.encoders import Encoders
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from tiny.coarse import COARSE, FINE, make_batch, make_model
 
 ALL = torch.ones(1, 2, dtype=torch.bool)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,6 @@ from earsight.methods.base import Stage
 from earsight.methods.coarse_to_fine import Config, Model, official, paper
 from earsight.models.encoders import Encoders
 from earsight.types import Row
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from tiny.coarse import COARSE, FINE, INPUTS, SMALL, make_batch, make_model
 from tiny.lent import Lent
 

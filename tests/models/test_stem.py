@@ -41,9 +41,7 @@ def test_without_a_gpu_the_stem_is_the_plain_layers() -> None:
 
 @pytest.mark.gpu
 @gpu
-@pytest.mark.parametrize(
-    "shape", [(32, 64, 112, 112), (16, 64, 129, 138), (3, 64, 17, 15), (2, 16, 1, 2), (5, 128, 9, 8)]
-)
+@pytest.mark.parametrize("shape", SHAPES)
 def test_batch_norm_relu_and_pooling_at_once_are_the_three_in_a_row(shape: tuple[int, ...]) -> None:
     torch.manual_seed(0)
     norm = nn.BatchNorm2d(shape[1]).cuda()

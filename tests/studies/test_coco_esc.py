@@ -15,9 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from studies.coco_esc import __main__ as driver
 from studies.coco_esc import page, results, told, trials
 from studies.coco_esc.trials import Budget
