@@ -196,7 +196,10 @@ def test_nothing_is_replaced_without_force(localizer: Localizer, tmp_path: Path)
     path = moving(tmp_path / "a.mp4", 0.5)
     localize_video(localizer, path, tmp_path, formats=("json",))
     before = (tmp_path / "a.earsight.json").read_bytes()
-    with pytest.raises(UsageError, match=r"Expected no results there yet, but got .*a\.earsight\.json\. .*--force"):
+    with pytest.raises(
+        UsageError,
+        match=r"Expected no results there yet, but got .*a\.earsight\.json\. .*--force \(force=True in Python\)",
+    ):
         localize_video(localizer, path, tmp_path)
     assert not (tmp_path / "a.earsight.mp4").exists()
     localize_video(localizer, path, tmp_path, every=0.1, force=True, formats=("json",))
