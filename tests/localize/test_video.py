@@ -304,11 +304,11 @@ def test_anamorphic_video_keeps_its_shape(trusting: Localizer, tmp_path: Path) -
     path = moving(tmp_path / "a.mp4", 0.5, aspect=Fraction(16, 9))
     timeline = localize_video(trusting, path, tmp_path)
     film = probe(tmp_path / "a.earsight.mp4")
-    assert (film.width, film.height, film.aspect) == (64, 48, Fraction(16, 9))
+    assert (film.width, film.height, film.aspect) == (64, 48, pytest.approx(16 / 9))
     assert (timeline.width, timeline.height) == (64, 48)
     turned = make.held(path, (0, 1, -1, 0))
     localize_video(trusting, turned, tmp_path, formats="mp4", force=True)
-    assert probe(tmp_path / "a.earsight.mp4").aspect == Fraction(9, 16)
+    assert probe(tmp_path / "a.earsight.mp4").aspect == pytest.approx(9 / 16)
 
 
 def test_pictures_of_a_sheet_have_the_shape_that_is_shown() -> None:

@@ -102,7 +102,7 @@ def localize_one(
     files = outputs(out, name or path.stem, settings.formats)
     make_way(files.values(), force)
     tell = _teller(progress, info, settings)
-    tiles, items, partial = Tiles(float(info.aspect)), list[Moment](), False
+    tiles, items, partial = Tiles(info.aspect), list[Moment](), False
 
     def stopped() -> bool:
         nonlocal partial

@@ -146,11 +146,10 @@ def fps_of(video: VideoStream) -> Fraction | None:
     return Fraction(rate) if rate and 0 < rate <= 10_000 else None
 
 
-def aspect_of(video: VideoStream) -> Fraction:
+def aspect_of(video: VideoStream) -> float:
     """Width over height of a stored pixel as it is shown; senseless ones count as square."""
-    aspect = video.sample_aspect_ratio or Fraction(1)
-    # No more digits than every player reads.
-    return Fraction(aspect).limit_denominator(6000) if Fraction(1, 10) <= aspect <= 10 else Fraction(1)
+    aspect = float(video.sample_aspect_ratio or 1)
+    return aspect if 0.1 <= aspect <= 10 else 1.0
 
 
 def orientation_of(source: Source, frame: VideoFrame) -> int:

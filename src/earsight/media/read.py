@@ -62,7 +62,7 @@ class MediaInfo:
     rate: int | None
     channels: int
     rotation: int
-    aspect: Fraction = Fraction(1)
+    aspect: float = 1.0
     tracks: int = 0
     pictures_end: float | None = None
 
@@ -74,7 +74,7 @@ def probe(path: AnyPath, limits: Limits = _DEFAULT) -> MediaInfo:
         if video is None and audio is None:
             raise source.error("has neither pictures nor sound.", f"Expected one of: {ACCEPTED}.")
         width = height = rotation = 0
-        aspect = Fraction(1)
+        aspect = 1.0
         if video is not None:
             _, _, frame = next(frames.spans(source, 0.0))
             rotation = upright.CLOCKWISE[frames.orientation_of(source, frame)]

@@ -85,7 +85,7 @@ class VideoWriter:
         sound_from: Path | None = None,
         start: float = 0.0,
         end: float | None = None,
-        aspect: Fraction = Fraction(1),
+        aspect: float = 1.0,
         even: bool = True,
     ) -> None:
         self.path = Path(path)
@@ -120,7 +120,7 @@ class VideoWriter:
             video.pix_fmt = "yuv420p"
             context = video.codec_context
             context.time_base = self._tick
-            context.sample_aspect_ratio = self._aspect
+            context.sample_aspect_ratio = Fraction(self._aspect).limit_denominator(6000)  # which every player reads
             # Without saying that colours are BT.709, players guess by size and small videos look wrong.
             context.colorspace = context.color_primaries = context.color_trc = _BT709
             context.color_range = 1  # black is 16, white 235
