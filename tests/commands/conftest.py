@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "media"))
 
 from earsight.checkpoint import save_weights
 from earsight.config import Inputs

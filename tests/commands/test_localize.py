@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import make
 import pytest
 import torch
 
@@ -53,6 +54,28 @@ def test_a_picture_with_a_sound(weights: Path, media: Path, tmp_path: Path, caps
     assert json.loads((tmp_path / "picture.earsight.json").read_text(encoding="utf-8"))["items"][0]["time"] == 0.4
 
 
+def test_a_picture_is_not_filmed_and_not_placed_past_the_end_of_its_sound(
+    weights: Path, media: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    pair = ["localize", str(weights), "--image", str(media / "picture.png"), "--audio", str(media / "tone.wav")]
+    assert main([*pair, "-o", str(tmp_path / "out"), "--format", "mp4"]) == 2
+    assert "but got mp4 alone. Add one of them, for example png,json" in capsys.readouterr().err
+    assert main([*pair, "-o", str(tmp_path / "out"), "--start", "99"]) == 1
+    assert "tone.wav: plays for 1 s, but the start is at 99 s. Start earlier." in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_there_is_to_know_of_a_video_is_noted(weights: Path, tmp_path: Path, capsys: Captured) -> None:
+    path = make.cut(make.steps(tmp_path / "cut.mkv", 4.0, tracks=2), 0.6)
+    args = ["localize", str(weights), str(path), "-o", str(tmp_path / "out"), "--format", "json"]
+    assert main(args) == 0
+    told = capsys.readouterr().err
+    assert re.search(rf"note: {path}: the pictures end at 2\.\d s, but should go on until 4\.0 s", told)
+    assert f"note: {path}: there are 2 sound tracks, of which the first was heard" in told
+    assert main([*args, "--force", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["done"][0]["notes"]) == 2
+
+
 def test_weights_without_calibration_give_no_verdict(
     uncalibrated: Path, media: Path, tmp_path: Path, capsys: Captured
 ) -> None:
@@ -94,6 +117,8 @@ def test_json_tells_failures_too(weights: Path, tmp_path: Path, capsys: Captured
         ("--image p.png", "Expected --image and --audio together, but got one of them. Give both."),
         ("a.mp4 --image p.png --audio a.wav", "Expected videos or folders, or --image and --audio, but got both"),
         ("--image p.png --audio a.wav --end 3", "Expected --end and --window with videos only"),
+        ("a.mp4 --image p.png", "Expected --image and --audio together, but got one of them. Give both."),
+        ("a.mp4 b.mp4 --audio a.wav", "Expected one video with --audio, but got 2 inputs. Name one video file."),
         ("a.mp4 --format avi", "Expected formats out of mp4, png, json, npz, but got 'avi'"),
         ("a.mp4 --every 0", "Expected every of at least 0.01 seconds, but got 0"),
         ("a.mp4 --start 3 --end 2", "Expected an end after the start"),

@@ -81,6 +81,8 @@ def test_flag_image(localize: Command, media: Path) -> None:
 def test_flag_audio(localize: Command, media: Path, capsys: Captured) -> None:
     localize("--audio", str(media / "tone.wav"), inputs=(), code=2)
     assert "Expected --image and --audio together" in capsys.readouterr().err
+    heard = localize("--audio", str(media / "tone.wav"), "--format", "json")
+    assert json.loads((heard / "clip.earsight.json").read_text())["sound"] == str(media / "tone.wav")
     folder = localize("--image", str(media / "picture.png"), "--audio", str(media / "tone.wav"), inputs=())
     assert json.loads((folder / "picture.earsight.json").read_text())["sound"] == str(media / "tone.wav")
 

@@ -115,9 +115,25 @@ def test_a_steady_sound_is_heard_in_its_middle() -> None:
 def test_a_time_says_what_is_heard(tmp_path: Path) -> None:
     sound = make.chirp(5.0, 8000)
     path = make.wav(tmp_path / "a.wav", sound, 8000, tag=3)
-    for time, first in ((0.0, 0), (2.0, 12000), (9.0, 32000)):
+    for time, first in ((0.0, 0), (2.0, 12000), (4.99, 32000)):
         np.testing.assert_allclose(sound_of(sound, 8000, INPUTS, time), sound[first : first + 8000], atol=1e-6)
         np.testing.assert_allclose(sound_of(path, None, INPUTS, time), sound[first : first + 8000], atol=1e-6)
+
+
+def test_a_time_past_the_end_of_a_sound_is_refused(tmp_path: Path) -> None:
+    sound = make.chirp(5.0, 8000)
+    told = r"plays for 5 s, but the start is at 9 s\. Start earlier\."
+    with pytest.raises(MediaError, match=f"the waveform: {told}"):
+        sound_of(sound, 8000, INPUTS, 9.0)
+    with pytest.raises(MediaError, match=rf"a\.wav: {told}"):
+        sound_of(make.wav(tmp_path / "a.wav", sound, 8000, tag=3), None, INPUTS, 9.0)
+    make.steps(tmp_path / "b.mkv", 2.0)
+    endless = make.without_length(tmp_path / "b.mkv", tmp_path / "endless.mkv")
+    with pytest.raises(
+        MediaError, match=r"endless\.mkv: plays for 2\.\d+ s, but the start is at 9 s\. Start earlier\."
+    ):
+        sound_of(endless, None, INPUTS, 9.0)
+    assert len(sound_of(endless, None, INPUTS, 1.9)) == 8000
 
 
 def test_chunks_join_to_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import make
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 
 from earsight.errors import UsageError
 from earsight.localize import Localizer, Summary, localize_paths
+from earsight.localize.paths import _named
 
 
 def clip(path: Path) -> Path:
@@ -134,3 +138,102 @@ def test_a_stop_finishes_the_input_at_hand_and_leaves_the_rest(localizer: Locali
     assert summary.stopped
     assert summary.to_json()["left"] == [str(path) for path in inputs[1:]]
     assert not run(localizer, inputs, tmp_path / "whole").stopped
+
+
+def test_one_path_and_one_text_of_formats_are_enough(localizer: Localizer, tmp_path: Path) -> None:
+    path = clip(tmp_path / "a.mp4")
+    for given in (path, str(path)):
+        summary = localize_paths(localizer, given, str(tmp_path / "out"), formats="json,npz", force=True)
+        assert [file.name for file in summary.written] == ["a.earsight.json", "a.earsight.npz"]
+        assert not summary.failures
+
+
+def test_links_in_a_circle_are_named_and_the_rest_goes_on(localizer: Localizer, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    clip(folder / "b.mp4")
+    (folder / "a.mp4").symlink_to(folder / "c.mp4")
+    (folder / "c.mp4").symlink_to(folder / "a.mp4")
+    summary = run(localizer, [folder, folder / "a.mp4"], tmp_path / "out")
+    assert [Path(one.source).name for one in summary.done] == ["b.mp4"]
+    assert {one.path.name for one in summary.failures} == {"a.mp4", "c.mp4"}
+    assert all("link" in one.reason for one in summary.failures)
+
+
+def test_folders_and_files_that_may_not_be_read_are_named(
+    localizer: Localizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "in"
+    clip(folder / "a.mp4")
+    hidden = clip(folder / "closed" / "b.mp4")
+    scandir, stat = os.scandir, Path.stat
+
+    def scanned(path: Any) -> Any:
+        if Path(path) == hidden.parent:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    def looked_at(path: Path, **more: Any) -> Any:
+        if path == hidden:
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **more)
+
+    monkeypatch.setattr(os, "scandir", scanned)
+    monkeypatch.setattr(Path, "stat", looked_at)
+    summary = run(localizer, [hidden, folder, hidden.parent], tmp_path / "out")
+    assert [Path(one.source).name for one in summary.done] == ["a.mp4"]
+    closed = "is a folder that cannot be listed (Permission denied). Change its permissions."
+    assert [(one.path, one.reason) for one in summary.failures] == [
+        (hidden, "may not be read. Change its permissions."),
+        (hidden.parent, closed),
+        (hidden.parent, closed),
+    ]
+
+
+def test_pairs_follow_the_start_and_refuse_what_only_videos_have(localizer: Localizer, tmp_path: Path) -> None:
+    clip(tmp_path / "a.mp4")
+    make.picture(tmp_path / "dog.png", make.corners())
+    make.sound_file(tmp_path / "dog.wav", make.chirp(3.0))
+    for more, times in (({}, {"a.mp4": 0.0, "dog.png": 1.5}), ({"start": 0.3}, {"a.mp4": 0.3, "dog.png": 0.3})):
+        done = run(localizer, [tmp_path], tmp_path / "1", force=True, **more).done
+        assert {Path(one.source).name: one.items[0].time for one in done} == times
+    for more in ({"end": 0.4}, {"window": 0.5}):
+        summary = run(localizer, [tmp_path], tmp_path / "3", force=True, **more)
+        assert [Path(one.source).name for one in summary.done] == ["a.mp4"]
+        ((path, reason),) = summary.failures
+        assert path.name == "dog.png"
+        assert reason.startswith("Expected --end and --window with videos only, but got them with a picture. Leave")
+    (late,) = run(localizer, [tmp_path / "dog.png", tmp_path / "dog.wav"], tmp_path / "4", start=9.0).failures
+    assert late.reason.endswith("dog.wav: plays for 3 s, but the start is at 9 s. Start earlier.")
+
+
+def test_a_pair_in_a_folder_is_no_film_and_keeps_no_pictures_in_memory(localizer: Localizer, tmp_path: Path) -> None:
+    make.picture(tmp_path / "dog.png", make.corners())
+    make.sound_file(tmp_path / "dog.wav", make.chirp(1.0))
+    (done,) = run(localizer, [tmp_path], tmp_path / "out").done
+    assert done.strip == ()
+    (failed,) = run(localizer, [tmp_path], tmp_path / "film", formats=("mp4",)).failures
+    assert "but got mp4 alone" in failed.reason
+
+
+def test_another_sound_goes_with_one_video_only(localizer: Localizer, tmp_path: Path) -> None:
+    path, sound = clip(tmp_path / "in" / "a.mp4"), make.sound_file(tmp_path / "b.wav", make.chirp(1.0))
+    (done,) = run(localizer, [path], tmp_path / "out", sound=sound).done
+    assert (done.source, done.sound) == (str(path), str(sound))
+    for inputs in ([path, path], [path.parent]):
+        with pytest.raises(UsageError, match=r"Expected one video with --audio, but got .*\. Name one video file\."):
+            run(localizer, inputs, tmp_path / "out", sound=sound)
+
+
+def test_naming_many_inputs_alike_looks_at_each_once() -> None:
+    looks = 0
+
+    class Named(SimpleNamespace):
+        @property
+        def stem(self) -> str:
+            nonlocal looks
+            looks += 1
+            return "clip"
+
+    jobs = _named([(Named(), None) for _ in range(500)])  # type: ignore[misc]
+    assert [job.name for job in jobs] == ["clip", *(f"clip-{k}" for k in range(2, 501))]
+    assert looks <= 1000

@@ -85,3 +85,30 @@ def test_a_stop_that_comes_after_the_work_changes_nothing(trusting: Localizer, t
     )
     assert not timeline.partial
     assert len(list(iter_frames(tmp_path / "a.earsight.mp4"))) == 10
+
+
+@pytest.mark.parametrize("interrupted", ["write_json", "write_sheet", "MapsFile.write"])
+def test_a_second_interrupt_leaves_no_half_film_without_its_mark(
+    trusting: Localizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupted: str
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"earsight.localize.video.{interrupted}", interrupt)
+    path = make.steps(tmp_path / "a.mp4", 3.0, 10)
+    shown: list[float] = []
+    with pytest.raises(KeyboardInterrupt):
+        localize_video(
+            trusting,
+            path,
+            tmp_path / "out",
+            formats="mp4,png,json,npz",
+            batch_size=2,
+            progress=lambda done, total: shown.append(done),
+            stop=lambda: len(shown) >= 5,
+        )
+    left = {file.name for file in (tmp_path / "out").iterdir()}
+    assert "a.earsight.mp4" not in left
+    assert not any(name.startswith(".") for name in left)
+    if left:
+        assert json.loads((tmp_path / "out" / "a.earsight.json").read_text())["partial"] is True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import make
@@ -11,6 +12,7 @@ import pytest
 
 from earsight.errors import MediaError, UsageError
 from earsight.localize import Localizer, localize_pair, localize_video
+from earsight.localize.sheet import Tiles
 from earsight.media.planes import iter_planes
 from earsight.media.read import iter_frames, probe, read_audio, read_image
 
@@ -63,7 +65,7 @@ def test_the_timeline_is_documented_json(trusting: Localizer, tmp_path: Path) ->
     assert values == {
         "version": 2, "source": str(path), "sound": str(path), "weights": trusting.name, "protocol": "exact",
         "threshold": -1.0, "every": 0.5, "window": 1.0, "smooth": 0.5, "width": 64, "height": 48, "partial": False,
-        "silence_db": -60.0,
+        "notes": [], "silence_db": -60.0,
     }  # fmt: skip
     assert [item["time"] for item in items] == [0.0, 0.5, 1.0, 1.5]
     for item in items:
@@ -194,7 +196,10 @@ def test_nothing_is_replaced_without_force(localizer: Localizer, tmp_path: Path)
     path = moving(tmp_path / "a.mp4", 0.5)
     localize_video(localizer, path, tmp_path, formats=("json",))
     before = (tmp_path / "a.earsight.json").read_bytes()
-    with pytest.raises(UsageError, match=r"Expected no results there yet, but got .*a\.earsight\.json\. .*--force"):
+    with pytest.raises(
+        UsageError,
+        match=r"Expected no results there yet, but got .*a\.earsight\.json\. .*--force \(force=True in Python\)",
+    ):
         localize_video(localizer, path, tmp_path)
     assert not (tmp_path / "a.earsight.mp4").exists()
     localize_video(localizer, path, tmp_path, every=0.1, force=True, formats=("json",))
@@ -238,6 +243,127 @@ def test_an_output_folder_that_cannot_be_made_is_refused(localizer: Localizer, t
     path = moving(tmp_path / "a.mp4", 0.5)
     with pytest.raises(UsageError, match="Expected an output folder that can be made, but got"):
         localize_video(localizer, path, path / "out")
+
+
+def test_a_video_that_ends_on_a_still_is_answered_and_filmed_to_its_end(trusting: Localizer, tmp_path: Path) -> None:
+    sound = np.concatenate([make.chirp(2.5), np.zeros(round(3.5 * make.RATE), np.float32)])
+    path = make.still(tmp_path / "a.mp4", 6.0, sound, encoder={"bf": "0"})
+    timeline = localize_video(trusting, path, tmp_path, every=0.5)
+    assert [item.time for item in timeline.items] == [0.5 * k for k in range(12)]
+    assert timeline.notes == ()
+    film = tmp_path / "a.earsight.mp4"
+    frames = list(iter_frames(film))
+    assert frames[-1][0] == pytest.approx(6.0, abs=0.25)
+    assert probe(film).pictures_end == pytest.approx(6.0, abs=0.05)
+    assert probe(film).duration == pytest.approx(probe(path).duration, abs=0.05)
+    heard, original = read_audio(film, 8000), read_audio(path, 8000)
+    assert abs(make.lag(original, heard, 800)) <= 8
+    loud, silent = (next(frame.astype(int) for time, frame in frames if time > after) for after in (1.0, 5.0))
+    assert np.abs(loud - silent).max() > 40  # what is drawn over the still goes on with the answers
+
+
+def test_a_film_of_one_picture_lasts_as_long_as_it_is_shown(trusting: Localizer, tmp_path: Path) -> None:
+    path = make.video(tmp_path / "a.mp4", [make.corners()], [0.0], make.chirp(5.0), lasts=5.0)
+    assert len(localize_video(trusting, path, tmp_path, every=0.5, start=1.0, end=4.0, formats="mp4").items) == 6
+    assert probe(tmp_path / "a.earsight.mp4").pictures_end == pytest.approx(3.0, abs=0.05)
+
+
+def test_a_film_that_moves_and_then_stands_lasts_as_long_as_it_is_shown(trusting: Localizer, tmp_path: Path) -> None:
+    times = [k / 10 for k in range(40)]
+    pictures = [make.gray_frame(20 + 3 * k) for k in range(40)]
+    path = make.video(tmp_path / "a.mp4", pictures, times, make.chirp(10.0), lasts=6.1, encoder={"bf": "0"})
+    assert len(localize_video(trusting, path, tmp_path, every=0.5, formats="mp4").items) == 20
+    film = probe(tmp_path / "a.earsight.mp4")
+    assert film.pictures_end == pytest.approx(10.0, abs=0.05)
+    assert film.duration == pytest.approx(10.0, abs=0.05)
+
+
+def test_a_cut_off_video_is_told_with_both_times(trusting: Localizer, tmp_path: Path) -> None:
+    path = make.cut(make.steps(tmp_path / "a.mp4", 4.0, options={"movflags": "faststart"}), 0.6)
+    told = "the pictures end at 2.2 s, but should go on until 4.0 s: the file may be cut off"
+    timeline = localize_video(trusting, path, tmp_path, every=0.5, formats="json")
+    assert timeline.notes == (told,)
+    assert read_json(tmp_path, "a")["notes"] == [told]
+    assert told in timeline._repr_html_()
+    some = localize_video(trusting, path, tmp_path, every=0.5, end=2.0, formats="json", force=True)
+    assert some.notes == ()
+    avi = make.cut(make.steps(tmp_path / "b.avi", 4.0), 0.6)
+    assert "should go on until 4.0 s" in localize_video(trusting, avi, tmp_path, formats="json").notes[0]
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".avi", ".webm"])
+@pytest.mark.parametrize("seconds", [1.0, 2.0, 4.0])
+def test_sound_of_another_length_than_the_pictures_is_no_cut(
+    trusting: Localizer, tmp_path: Path, suffix: str, seconds: float
+) -> None:
+    path = moving(tmp_path / f"a{suffix}", 2.0, sound=make.chirp(seconds))
+    assert localize_video(trusting, path, tmp_path, every=0.9, formats="json").notes == ()
+
+
+def test_anamorphic_video_keeps_its_shape(trusting: Localizer, tmp_path: Path) -> None:
+    path = moving(tmp_path / "a.mp4", 0.5, aspect=Fraction(16, 9))
+    timeline = localize_video(trusting, path, tmp_path)
+    film = probe(tmp_path / "a.earsight.mp4")
+    assert (film.width, film.height, film.aspect) == (64, 48, pytest.approx(16 / 9))
+    assert (timeline.width, timeline.height) == (64, 48)
+    turned = make.held(path, (0, 1, -1, 0))
+    localize_video(trusting, turned, tmp_path, formats="mp4", force=True)
+    assert probe(tmp_path / "a.earsight.mp4").aspect == pytest.approx(9 / 16)
+
+
+def test_pictures_of_a_sheet_have_the_shape_that_is_shown() -> None:
+    tiles = Tiles(2.0)
+    tiles.offer(np.zeros((3, 40, 60), np.uint8))
+    assert tiles._some.all()[0].picture.shape == (3, 40, 120)
+
+
+def test_formats_may_be_one_text(localizer: Localizer, tmp_path: Path) -> None:
+    path = moving(tmp_path / "a.mp4", 0.5)
+    assert [file.suffix for file in localize_video(localizer, path, tmp_path, formats="mp4, json").files] == [
+        ".mp4",
+        ".json",
+    ]
+    with pytest.raises(UsageError, match="formats out of mp4, png, json, npz, but got 'gif'"):
+        localize_video(localizer, path, tmp_path, formats="json,gif")
+
+
+def test_a_video_is_heard_with_the_sound_of_another_recording(localizer: Localizer, tmp_path: Path) -> None:
+    path = moving(tmp_path / "a.mp4", 2.0, sound=np.zeros(2 * make.RATE, np.float32))
+    sound = make.sound_file(tmp_path / "b.wav", make.chirp(5.0))
+    assert {item.verdict for item in localize_video(localizer, path, tmp_path / "own").items} == {"silent"}
+    timeline = localize_video(localizer, path, tmp_path, sound=sound)
+    assert (timeline.source, timeline.sound) == (str(path), str(sound))
+    assert {item.verdict for item in timeline.items} == {"not calibrated"}
+    film = tmp_path / "a.earsight.mp4"
+    assert probe(film).duration == pytest.approx(2.0, abs=0.1)
+    heard, original = read_audio(film, 8000), read_audio(sound, 8000)
+    assert abs(make.lag(original[:15000], heard[:15000], 800)) <= 8
+    mute = moving(tmp_path / "mute.mp4", 1.0)
+    assert localize_video(localizer, mute, tmp_path, sound=sound, start=0.5, formats="mp4").items[0].time == 0.5
+    with pytest.raises(MediaError, match=r"a\.png: has no audio track"):
+        localize_video(localizer, path, tmp_path, sound=make.picture(tmp_path / "a.png", make.corners()), force=True)
+
+
+def test_which_of_several_sound_tracks_was_heard_is_told(localizer: Localizer, tmp_path: Path) -> None:
+    path = moving(tmp_path / "a.mkv", 0.5, tracks=2)
+    told = "there are 2 sound tracks, of which the first was heard"
+    assert localize_video(localizer, path, tmp_path, formats="json").notes == (told,)
+    image = make.picture(tmp_path / "b.png", make.corners())
+    assert localize_pair(localizer, image, path, tmp_path, formats="json").notes == (told,)
+
+
+def test_a_pair_is_never_a_film_alone(localizer: Localizer, tmp_path: Path) -> None:
+    pair = make.picture(tmp_path / "a.png", make.corners()), make.sound_file(tmp_path / "a.wav", make.chirp(1.0))
+    with pytest.raises(UsageError, match=r"png, json or npz for a picture .*, but got mp4 alone\. Add one of them"):
+        localize_pair(localizer, *pair, tmp_path / "out", formats=("mp4",))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_pair_at_a_time_past_the_end_of_its_sound_is_refused(localizer: Localizer, tmp_path: Path) -> None:
+    pair = make.picture(tmp_path / "a.png", make.corners()), make.sound_file(tmp_path / "a.wav", make.chirp(1.0))
+    with pytest.raises(MediaError, match=r"a\.wav: plays for 1 s, but the start is at 99 s\. Start earlier\."):
+        localize_pair(localizer, *pair, tmp_path / "out", time=99)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_pair_becomes_a_picture_and_json(trusting: Localizer, tmp_path: Path) -> None:

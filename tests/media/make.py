@@ -12,9 +12,10 @@ import numpy as np
 
 RATE = 44100
 VIDEO_CODECS = {".mp4": "libx264", ".mkv": "libx264", ".mov": "libx264", ".avi": "mpeg4", ".webm": "libvpx"}
+OTHER_VIDEO_CODECS = {".ts": "libx264"}
 SOUND_CODECS = {
     ".mp4": "aac", ".mkv": "aac", ".mov": "aac", ".avi": "libmp3lame", ".webm": "libopus", ".wav": "pcm_s16le",
-    ".mp3": "libmp3lame", ".flac": "flac", ".ogg": "libopus", ".m4a": "aac",
+    ".ts": "aac", ".mp3": "libmp3lame", ".flac": "flac", ".ogg": "libopus", ".m4a": "aac",
 }  # fmt: skip
 SOUND_FILES = (".wav", ".mp3", ".flac", ".ogg", ".m4a")
 
@@ -55,10 +56,19 @@ def video(
     sound_start: float = 0.0,
     rate: int = RATE,
     gop: int = 12,
+    lasts: float | None = None,
+    aspect: Fraction | None = None,
+    tracks: int = 1,
+    encoder: dict[str, str] | None = None,
+    options: dict[str, str] | None = None,
 ) -> Path:
-    """A video of `frames` (H, W, 3) shown from `times` on, with mono sound (S,) from `sound_start` on."""
-    with av.open(str(path), "w") as out:
-        stream = out.add_stream(VIDEO_CODECS[path.suffix], rate=25)
+    """A video of `frames` (H, W, 3) shown from `times` on, with mono sound (S,) from `sound_start` on.
+
+    The last packet says that it lasts for `lasts` seconds, pixels are shown `aspect` times as wide as high, and the
+    sound comes as often as there are `tracks`.
+    """
+    with av.open(str(path), "w", options=options or {}) as out:
+        stream = out.add_stream({**VIDEO_CODECS, **OTHER_VIDEO_CODECS}[path.suffix], rate=25, options=encoder or {})
         stream.height, stream.width = frames[0].shape[:2]
         stream.pix_fmt = "yuv420p"
         tick = Fraction(1, 25) if path.suffix == ".avi" else Fraction(1, 1000)
@@ -66,14 +76,34 @@ def video(
         stream.codec_context.gop_size = gop
         if path.suffix == ".webm":
             stream.codec_context.bit_rate = 1_000_000
-        track = _sound_stream(out, path, rate, "mono") if sound is not None else None
+        if aspect is not None:
+            stream.codec_context.sample_aspect_ratio = aspect
+        heard = [_sound_stream(out, path, rate, "mono") for _ in range(tracks)] if sound is not None else []
+        packets = []
         for picture, when in zip(frames, times, strict=True):
             frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
             frame.pts, frame.time_base = round(when / tick), tick
-            out.mux(stream.encode(frame))
-        out.mux(stream.encode(None))
-        if track is not None:
+            packets += stream.encode(frame)
+        packets += stream.encode(None)
+        if lasts is not None:
+            packets[-1].duration = round(lasts / tick)
+        out.mux(packets)
+        for track in heard:
             _encode_sound(out, track, sound[None], rate, sound_start)
+    return path
+
+
+def still(path: Path, seconds: float, sound: np.ndarray | None = None, **more) -> Path:
+    """A video that moves for half a second and then stands still, with the chirp or another sound."""
+    times = [0.0, 0.1, 0.2, 0.3, 0.4]
+    pictures = [*(gray_frame(20 + 40 * k) for k in range(len(times) - 1)), corners()]
+    heard = chirp(seconds) if sound is None else sound
+    return video(path, pictures, times, heard, lasts=seconds - times[-1], **more)
+
+
+def cut(path: Path, share: float) -> Path:
+    """Leave only a share of a file's bytes."""
+    path.write_bytes(path.read_bytes()[: round(share * path.stat().st_size)])
     return path
 
 

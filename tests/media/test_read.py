@@ -5,13 +5,24 @@ from __future__ import annotations
 from fractions import Fraction
 from pathlib import Path
 
+import av
 import make
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
 from earsight.errors import MediaError
-from earsight.media.read import iter_frames, probe, read_audio, read_clip, read_frame, read_image, read_pair
+from earsight.media.read import (
+    Limits,
+    iter_frames,
+    pictures_missing,
+    probe,
+    read_audio,
+    read_clip,
+    read_frame,
+    read_image,
+    read_pair,
+)
 
 VIDEOS = list(make.VIDEO_CODECS)
 
@@ -149,6 +160,74 @@ def test_before_the_first_frame_the_first_is_shown(tmp_path: Path) -> None:
     frame, own = read_frame(path, 0.1)
     assert own == pytest.approx(0.5)
     assert frame.mean() == pytest.approx(50, abs=2)
+
+
+@pytest.mark.parametrize(("suffix", "b_frames"), [(".mp4", "0"), (".mp4", "3"), (".mkv", "0"), (".mov", "0")])
+def test_a_picture_that_stands_at_the_end_is_shown_to_its_end(tmp_path: Path, suffix: str, b_frames: str) -> None:
+    path = make.still(tmp_path / f"a{suffix}", 6.0, encoder={"bf": b_frames})
+    assert [time for time, _ in iter_frames(path, 0.5)] == [0.5 * k for k in range(12)]
+    one = make.video(tmp_path / f"one{suffix}", [make.gray_frame(90)], [0.0], make.chirp(5.0), lasts=5.0)
+    assert [time for time, _ in iter_frames(one, 0.5)] == [0.5 * k for k in range(10)]
+
+
+@pytest.mark.parametrize("suffix", VIDEOS)
+def test_sound_that_goes_on_alone_holds_no_picture_and_misses_none(tmp_path: Path, suffix: str) -> None:
+    pictures = [make.gray_frame(20 + k) for k in range(25)]
+    path = make.video(tmp_path / f"a{suffix}", pictures, [k / 25 for k in range(25)], make.chirp(4.0))
+    assert [time for time, _ in iter_frames(path, 0.4)] == pytest.approx([0.0, 0.4, 0.8])
+    assert pictures_missing(path, 0.8) is None
+
+
+def test_how_long_a_last_picture_claims_to_last_is_bounded(tmp_path: Path) -> None:
+    make.still(tmp_path / "a.mkv", 20.0, encoder={"bf": "0"})
+    endless = make.without_length(tmp_path / "a.mkv", tmp_path / "endless.mkv")
+    assert [time for time, _ in iter_frames(endless, 5.0)] == [0.0, 5.0, 10.0, 15.0]
+    with pytest.raises(MediaError, match=r"plays for 20 s, over the limit of 10 s\."):
+        list(iter_frames(endless, 5.0, limits=Limits(max_seconds=10)))
+
+
+@pytest.mark.parametrize("suffix", VIDEOS)
+def test_a_cut_video_tells_when_its_pictures_end_and_should(
+    videos: dict[str, Path], tmp_path: Path, suffix: str
+) -> None:
+    front = {"movflags": "faststart"} if suffix in (".mp4", ".mov") else None
+    found = pictures_missing(make.cut(make.steps(tmp_path / f"a{suffix}", options=front), 0.6), 1.0)
+    assert found is not None
+    assert found == (pytest.approx(2.4, abs=0.2), pytest.approx(4.0, abs=0.05))
+    assert pictures_missing(videos[suffix], 1.0) is None
+
+
+def test_pictures_that_cannot_be_decoded_are_missed_although_the_sound_goes_on(tmp_path: Path) -> None:
+    whole = make.steps(tmp_path / "a.mp4", 4.0)
+    with av.open(str(whole)) as file:
+        places = [(packet.pos, packet.size) for packet in file.demux(video=0) if packet.size and packet.dts > 0]
+    data = bytearray(whole.read_bytes())
+    for at, size in places[len(places) // 2 :]:
+        data[at : at + size] = bytes(size)
+    whole.write_bytes(data)
+    found = pictures_missing(whole, 1.0)
+    assert found is not None
+    assert found == (pytest.approx(2.0, abs=0.4), pytest.approx(4.0, abs=0.05))
+
+
+def test_a_broadcast_stream_is_read_from_any_time(tmp_path: Path) -> None:
+    path = make.steps(tmp_path / "a.ts", 3.0, gop=250)
+    for time in (0.5, 1.0, 2.5):
+        assert read_frame(path, time)[1] == pytest.approx(time, abs=0.08)
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".mkv"])
+def test_the_shape_of_pixels_is_known(tmp_path: Path, suffix: str) -> None:
+    path = make.video(tmp_path / f"a{suffix}", [make.gray_frame(90)] * 5, np.arange(5) / 10, aspect=Fraction(16, 9))
+    assert probe(path).aspect == pytest.approx(16 / 9)
+    assert probe(make.steps(tmp_path / f"b{suffix}", 0.5)).aspect == 1
+    if suffix == ".mp4":
+        assert probe(make.held(path, (0, 1, -1, 0))).aspect == pytest.approx(9 / 16)
+
+
+def test_sound_tracks_are_counted(tmp_path: Path) -> None:
+    assert probe(make.steps(tmp_path / "a.mkv", 0.5, tracks=2)).tracks == 2
+    assert probe(make.picture(tmp_path / "a.png", make.corners())).tracks == 0
 
 
 def test_variable_frame_rate_goes_by_the_times_of_the_frames(tmp_path: Path) -> None:

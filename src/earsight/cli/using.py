@@ -23,7 +23,7 @@ class Localize:
     image: Annotated[Path | None, word("FILE")] = None
     """A picture, to go with --audio."""
     audio: Annotated[Path | None, word("FILE")] = None
-    """A sound, to go with --image."""
+    """A sound, to go with --image; with one video, what is heard in place of its own sound."""
     out: Annotated[Path, word("DIR", "-o", default=None)] = Path("localized")
     """Folder for what is written."""
     every: Annotated[float, word("SECONDS", default=None)] = 0.2
@@ -33,9 +33,9 @@ class Localize:
     smooth: Annotated[float, word("SECONDS", default=None)] = 0.5
     """Steady maps, confidences and verdicts over this time; 0 for every answer as it comes."""
     start: Annotated[float | None, word("SECONDS")] = None
-    """Where in the video to begin; with --audio, where in the sound the picture belongs."""
+    """Where in the video to begin; for a picture, where in its sound it belongs."""
     end: Annotated[float | None, word("SECONDS")] = None
-    """Where in the video to end."""
+    """Where in the video to end; not for pictures."""
     format: Annotated[str, word("KINDS", default=None)] = "mp4,png,json"
     """What to write: overlay video (mp4), contact sheet and confidence over time (png), timeline (json), maps (npz)."""
     overlay: Annotated[float, word("STRENGTH", default=None)] = 0.65

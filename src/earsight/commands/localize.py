@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from earsight.commands.screen import columns, note, progress, say, say_json
 from earsight.config import need
 from earsight.localize import Drawing, Localizer, Summary, Timeline, localize_pair, localize_paths, patient
+from earsight.localize.pair import refuse_span
 from earsight.localize.timeline import VISIBLE
 
 if TYPE_CHECKING:
@@ -43,14 +44,14 @@ def run(
 
     Ctrl-C ends in order: what was finished by then is kept, marked as partial, and the exit code is 130.
     """
-    need((image is None) == (audio is None), "--image and --audio together", "one of them", "Give both.")
+    alone = (image is None) != (audio is None) and not (image is None and inputs)  # a video may be heard with --audio
+    need(not alone, "--image and --audio together", "one of them", "Give both.")
     need(
         (image is None) != (len(inputs) == 0),
         "videos or folders, or --image and --audio",
         "both" if inputs else "none",
         "For example: earsight localize WEIGHTS clip.mp4",
     )
-    formats = tuple(one.strip() for one in format.split(",") if one.strip())
     prior = asked_prior(object_prior, object_fusion, object_weights)
     localizer = Localizer.load(weights, device, prior)
     if localizer.threshold is None and prior is not None and prior.alpha < 1:
@@ -58,9 +59,9 @@ def run(
     elif localizer.threshold is None:
         note("these weights carry no calibrated threshold, so there is a confidence but no verdict")
     if image is not None and audio is not None:
-        need(end is None and window is None, "--end and --window with videos only", "them with --image")
+        refuse_span(end, window)
         drawing = Drawing(overlay, boxes)
-        single = localize_pair(localizer, image, audio, out, time=start, formats=formats, drawing=drawing, force=force)
+        single = localize_pair(localizer, image, audio, out, time=start, formats=format, drawing=drawing, force=force)
         summary = Summary((single,))
     else:
         pace = Pace()
@@ -69,12 +70,13 @@ def run(
                 localizer,
                 inputs,
                 out,
+                sound=audio,
                 every=every,
                 window=window,
                 smooth=smooth,
-                start=start or 0.0,
+                start=start,
                 end=end,
-                formats=formats,
+                formats=format,
                 overlay=overlay,
                 boxes=boxes,
                 batch_size=batch_size,
@@ -86,6 +88,9 @@ def run(
         say_json(plain(summary))
     elif summary.done:
         say(columns([(one.source, found(one), ", ".join(map(str, one.files))) for one in summary.done]))
+    for one in summary.done:
+        for told in one.notes:
+            note(f"note: {one.source}: {told}")
     for left in summary.skipped:
         note(f"skipped: {left.path}: {left.reason}")
     for failed in summary.failures:

@@ -19,8 +19,14 @@ MARK = ".earsight"
 """Before the ending of every output, so that outputs are never taken for inputs."""
 
 
-def check_formats(formats: Sequence[str]) -> tuple[str, ...]:
-    """The formats to write, each once."""
+def check_formats(formats: str | Sequence[str]) -> tuple[str, ...]:
+    """The formats to write, each once; one text may name several.
+
+    >>> check_formats("mp4, json"), check_formats(["json", "json"])
+    (('mp4', 'json'), ('json',))
+    """
+    if isinstance(formats, str):
+        formats = [one.strip() for one in formats.split(",") if one.strip()]
     known = ", ".join(FORMATS)
     unknown = [one for one in formats if one not in FORMATS]
     if unknown or not formats:
@@ -46,7 +52,7 @@ def make_way(files: Iterable[Path], force: bool) -> None:
         more = f" and {len(there) - 1} more" if len(there) > 1 else ""
         raise UsageError(
             f"Expected no results there yet, but got {there[0]}{more}. "
-            "Name another output folder, or use --force to replace them."
+            "Name another output folder, or use --force (force=True in Python) to replace them."
         )
     for folder in {file.parent for file in files}:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from earsight.localize.draw import opacity, tint, words
 from earsight.localize.paint import Paint
 from earsight.localize.seen import Seen
 from earsight.localize.settings import Settings
-from earsight.media.planes import iter_planes
+from earsight.media.planes import STILL, iter_planes
 from earsight.media.read import MediaInfo
 from earsight.media.write import VideoWriter
 from earsight.protocols import Protocol
@@ -23,6 +24,7 @@ from earsight.types import U8
 
 _SOONEST = 1e-4  # seconds between two frames; broken files have closer ones, which no video can hold
 _CHANGES = 10  # times a second that the map moves, which looks smooth; frames in between share their paint
+_SLOWEST = 2  # frames a second; a video with fewer is one of stills
 
 
 def write_film(
@@ -33,34 +35,47 @@ def write_film(
     protocol: Protocol,
     settings: Settings,
     *,
+    sound: Path,
+    held: ExitStack,
     stop: Callable[[], bool],
     tell: Callable[[float], None],
-) -> bool:
-    """Write the frames of `path` with what was seen every `settings.every` seconds; whether any could be written.
+) -> None:
+    """Write the frames of `path` with what was seen every `settings.every` seconds, and the sound of the file `sound`.
+
+    All of the film is on disk at the end of this, and appears when `held` closes without an error: by then its answers
+    are written too. Nothing is written where nothing was seen.
 
     The original is read a second time here, some moments behind the model. To hold its frames until the model has seen
     them would take room that grows with the step and the size, and reading is a small part of the work.
     """
     first = next(seen, None)
     if first is None:
-        return False
+        return
     fps = min(info.fps or Fraction(25), Fraction(1000))
+    even = fps >= _CHANGES
+    fps = fps if fps >= _SLOWEST else Fraction(25)
     brush = _Brush(first, seen, protocol, settings, info.height, info.width)
     start, end = settings.start, settings.end
-    with VideoWriter(to, info.width, info.height, fps, path, start, end) as film:
-        last = -1.0
-        for time, planes in iter_planes(path, info.height, info.width, start, end):
-            time = max(time, start)  # the first frame may have begun before
-            if time < last + _SOONEST:
-                continue
-            paint = brush.at((time - start) / settings.every)
-            if stop() and last >= 0:  # what was seen may end here; but a film has at least one frame
-                film.cut()
-                break
-            last = time
-            film.fill(partial(paint.over, planes), time)
-            tell(time)
-    return True
+    # Another file's sound may go on when the pictures have ended; their own belongs to them.
+    heard_until = end if end is not None or sound == path else info.duration
+    writer = VideoWriter(to, info.width, info.height, fps, sound, start, heard_until, info.aspect, even)
+    film = held.enter_context(writer)
+    again = min(max(settings.every, 1 / _CHANGES), STILL)
+    last = -1.0
+    for time, planes in iter_planes(path, info.height, info.width, start, end, again, float(1 / fps)):
+        time = max(time, start)  # the first frame may have begun before
+        if time < last + _SOONEST:
+            continue
+        paint = brush.at((time - start) / settings.every)
+        if stop() and last >= 0:  # what was seen may end here; but a film has at least one frame
+            film.cut()
+            break
+        last = time
+        film.fill(partial(paint.over, planes), time)
+        tell(time)
+    if sound != path and heard_until is None:
+        film.cut()
+    film.finish()
 
 
 class _Brush:

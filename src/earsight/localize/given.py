@@ -10,9 +10,10 @@ import numpy as np
 
 from earsight.config import Inputs, need
 from earsight.data.clips import fit_waveform
+from earsight.errors import MediaError
 from earsight.localize.timeline import SILENCE_DB
 from earsight.media.accept import AnyPath, Limits
-from earsight.media.read import probe, read_audio, read_image
+from earsight.media.read import MediaInfo, probe, read_audio, read_image
 from earsight.media.sound import resampled
 from earsight.types import F32, U8
 
@@ -50,8 +51,9 @@ def picture_of(image: Any) -> U8:
 def sound_of(waveform: Any, rate: int | None, inputs: Inputs, time: float | None = None) -> F32:
     """A path, array or tensor, (S,) or (channels, S) at `rate`, as the float32 (N,) that a model hears around `time`.
 
-    `rate` is for arrays; a file says its own. Without `time`, and when there is more sound than the model hears, it
-    hears a loud stretch: of those within a twentieth of the loudest one's energy, the one nearest to the middle.
+    `rate` is for arrays; a file says its own. A `time` past the end of the sound is refused. Without one, and when
+    there is more sound than the model hears, it hears a loud stretch: of those within a twentieth of the loudest one's
+    energy, the one nearest to the middle.
 
     >>> sound_of(np.zeros(100, np.int16), 8000, Inputs(rate=8000)).shape
     (24000,)
@@ -69,7 +71,20 @@ def sound_of(waveform: Any, rate: int | None, inputs: Inputs, time: float | None
     heard = np.clip(resampled(mono, int(rate or 0), inputs.rate), -1, 1)
     if time is None:
         time = loud_time(_energies([heard], inputs.rate), inputs.seconds)
+    else:
+        check_start("the waveform", len(mono) / int(rate or 1), time)
     return fit_waveform(heard, inputs.rate, time, inputs.samples)
+
+
+def check_start(name: AnyPath, seconds: float, start: float) -> None:
+    """Refuse a start past the end of a sound or a video that plays for so many seconds."""
+    if start > 0 and start >= seconds:
+        raise MediaError(name, f"plays for {seconds:g} s, but the start is at {start:g} s.", "Start earlier.")
+
+
+def track_notes(info: MediaInfo) -> tuple[str, ...]:
+    """What there is to know about the sound of a file: that it has more of it than was heard."""
+    return (f"there are {info.tracks} sound tracks, of which the first was heard",) if info.tracks > 1 else ()
 
 
 def sound_chunks(path: AnyPath, rate: int, start: float = 0.0) -> Iterator[F32]:
@@ -105,8 +120,17 @@ def silent(waveform: F32) -> bool:
 
 
 def loud_file_time(path: AnyPath, inputs: Inputs) -> float:
-    """The middle of a loud stretch of a sound file, as long as the model hears."""
-    return loud_time(_energies(sound_chunks(path, inputs.rate), inputs.rate), inputs.seconds)
+    """The middle of a loud stretch of a sound file, as long as the model hears; of a shorter one, its middle."""
+    samples = 0
+
+    def counted() -> Iterator[F32]:
+        nonlocal samples
+        for chunk in sound_chunks(path, inputs.rate):
+            samples += len(chunk)
+            yield chunk
+
+    loud = loud_time(_energies(counted(), inputs.rate), inputs.seconds)
+    return loud if samples > inputs.samples else round(samples / inputs.rate / 2, 6)
 
 
 def _file_sound(path: AnyPath, inputs: Inputs, time: float | None) -> F32:
@@ -116,6 +140,10 @@ def _file_sound(path: AnyPath, inputs: Inputs, time: float | None) -> F32:
     latest = float("inf") if info.duration is None else max(0.0, info.duration - inputs.seconds)
     start = min(max(0.0, time - inputs.seconds / 2), latest)
     heard = read_audio(path, inputs.rate, start, inputs.seconds)
+    if info.duration is not None:
+        check_start(path, info.duration, time)
+    elif start + len(heard) / inputs.rate <= time:  # the file does not say how long it is
+        check_start(path, sum(map(len, sound_chunks(path, inputs.rate))) / inputs.rate, time)
     return fit_waveform(heard, inputs.rate, time - start, inputs.samples)
 
 

@@ -28,15 +28,16 @@ def glances(
     info: MediaInfo,
     settings: Settings,
     *,
+    sound: Path,
     stop: Callable[[], bool],
     offer: Callable[[U8], None],
 ) -> Generator[Glance, None, None]:
     """An answer for each of the times that the settings ask for, as long as `stop` says no.
 
-    Each frame of those times is offered too, in the order of the answers.
+    Each frame of those times is offered too, in the order of the answers. The file `sound` is what is heard.
     """
     inputs = localizer.inputs
-    hearing = Hearing(path, inputs.rate, settings.heard(inputs.seconds), info.duration, settings.start)
+    hearing = Hearing(sound, inputs.rate, settings.heard(inputs.seconds), info.duration, settings.start)
     batch: list[Waiting] = []
     for time, frame in iter_frames(path, settings.every, settings.start, settings.end):
         if stop():

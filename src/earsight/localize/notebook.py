@@ -74,6 +74,7 @@ def timeline_html(timeline: Timeline) -> str:
     told = ", ".join(f"{_verdict(one)} {counts[one]}" for one in INK if counts[one])
     parts.append(f"<div>{len(items)} moment{'s' * (len(items) != 1)}: {told or 'none'}</div>")
     parts += ["<div>Stopped before the end.</div>"] if timeline.partial else []
+    parts += [f"<div>Note: {_text(note)}.</div>" for note in timeline.notes]
     names = ", ".join(_text(file.name) for file in timeline.files)
     parts += [f'<div style="opacity:.7">written: {names}</div>'] if names else []
     return f'<div style="{_BOX}">{"".join(parts)}</div>'

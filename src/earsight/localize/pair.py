@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from earsight.config import need
 from earsight.localize.draw import captioned, drawn
 from earsight.localize.files import check_formats, make_way, outputs, write_json
-from earsight.localize.given import loud_file_time, picture_of, sound_of
+from earsight.localize.given import loud_file_time, picture_of, sound_of, track_notes
 from earsight.localize.glances import answers
 from earsight.localize.localizer import Localizer
 from earsight.localize.mapsfile import MapsFile
@@ -15,17 +17,19 @@ from earsight.localize.seen import Seen
 from earsight.localize.settings import Drawing
 from earsight.localize.steady import steadied
 from earsight.localize.timeline import Timeline
+from earsight.media.accept import AnyPath
+from earsight.media.read import probe
 from earsight.media.write import write_png
 
 
 def localize_pair(
     localizer: Localizer,
-    image: Path,
-    audio: Path,
-    out: Path,
+    image: AnyPath,
+    audio: AnyPath,
+    out: AnyPath,
     *,
     time: float | None = None,
-    formats: tuple[str, ...] = ("png", "json"),
+    formats: str | Sequence[str] = ("png", "json"),
     drawing: Drawing | None = None,
     force: bool = False,
     name: str | None = None,
@@ -34,16 +38,36 @@ def localize_pair(
 
     Args:
         time: where in the sound the picture belongs, in seconds; by default in a loud stretch near the middle.
-        formats: which of "png" (overlay), "json" and "npz" (map) to write; "mp4" is for videos and makes nothing here.
+        formats: which of "png" (overlay), "json" and "npz" (map) to write, also as one text ("png,json"); "mp4" is for
+            videos, and beside others it makes nothing here.
         drawing: how the overlay is drawn.
         force: replace files that are there.
         name: what the outputs are called; by default like the picture.
     """
-    chosen = [one for one in check_formats(formats) if one != "mp4"]
-    files = outputs(Path(out), name or Path(image).stem, chosen)
-    picture = picture_of(Path(image))
+    chosen = check_formats(formats)
+    return pair_one(localizer, Path(image), Path(audio), Path(out), time, chosen, drawing, force, name, look=True)
+
+
+def pair_one(
+    localizer: Localizer,
+    image: Path,
+    audio: Path,
+    out: Path,
+    time: float | None,
+    formats: tuple[str, ...],
+    drawing: Drawing | None = None,
+    force: bool = False,
+    name: str | None = None,
+    look: bool = False,
+) -> Timeline:
+    """`localize_pair` with formats that were checked; with `look`, the answer has a picture to show itself."""
+    chosen = [one for one in formats if one != "mp4"]
+    do = "Add one of them, for example png,json; a film needs a video."
+    need(bool(chosen), "png, json or npz for a picture with a sound", "mp4 alone", do)
+    files = outputs(out, name or image.stem, chosen)
+    picture = picture_of(image)
     when = loud_file_time(audio, localizer.inputs) if time is None else time
-    heard = sound_of(Path(audio), None, localizer.inputs, when)
+    heard = sound_of(audio, None, localizer.inputs, when)
     make_way(files.values(), force)
     glance = answers(localizer, [(when, localizer.model.see(picture), heard)])
     (settled,) = steadied(glance, 0.0, localizer.threshold)
@@ -62,7 +86,8 @@ def localize_pair(
         height=picture.shape[1],
         items=(seen.moment,),
         files=tuple(files.values()),
-        strip=strip([(seen.moment, shown)]),
+        notes=track_notes(probe(audio)),
+        strip=strip([(seen.moment, shown)]) if look else (),
     )
     if "json" in files:
         write_json(files["json"], timeline.to_json())
@@ -73,3 +98,9 @@ def localize_pair(
     if "png" in files:
         write_png(files["png"], captioned(shown, seen.moment))
     return timeline
+
+
+def refuse_span(end: float | None, window: float | None) -> None:
+    """Refuse settings that only a video can follow."""
+    do = "Leave them out for a picture with a sound; --start says where in the sound it belongs."
+    need(end is None and window is None, "--end and --window with videos only", "them with a picture", do)

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 from earsight.config import need
 from earsight.errors import EarsightError, MediaError
-from earsight.localize.files import MARK, USUAL, make_way, outputs
+from earsight.localize.files import MARK, USUAL, check_formats, make_way, outputs
 from earsight.localize.localizer import Localizer
-from earsight.localize.pair import localize_pair
+from earsight.localize.pair import pair_one, refuse_span
 from earsight.localize.settings import BOXES, OVERLAY, SMOOTH, Drawing, Settings
 from earsight.localize.timeline import Timeline
 from earsight.localize.video import Stop, localize_one, never
-from earsight.media.accept import CLIPS, PICTURES
+from earsight.media.accept import CLIPS, PICTURES, AnyPath
 from earsight.media.read import MediaInfo, probe
 
 Progress = Callable[[str, float, float], None]
@@ -66,7 +66,12 @@ class Summary:
         """Plain values."""
         return {
             "done": [
-                {"source": one.source, "files": [str(file) for file in one.files], "partial": one.partial}
+                {
+                    "source": one.source,
+                    "files": [str(file) for file in one.files],
+                    "partial": one.partial,
+                    "notes": list(one.notes),
+                }
                 for one in self.done
             ],
             "failures": [{"path": str(one.path), "reason": one.reason} for one in self.failures],
@@ -85,15 +90,16 @@ class _Job(NamedTuple):
 
 def localize_paths(
     localizer: Localizer,
-    inputs: Sequence[Path],
-    out: Path,
+    inputs: AnyPath | Iterable[AnyPath],
+    out: AnyPath,
     *,
+    sound: AnyPath | None = None,
     every: float = 0.2,
     window: float | None = None,
     smooth: float = SMOOTH,
-    start: float = 0.0,
+    start: float | None = None,
     end: float | None = None,
-    formats: tuple[str, ...] = USUAL,
+    formats: str | Sequence[str] = USUAL,
     overlay: float = OVERLAY,
     boxes: int = BOXES,
     batch_size: int = 8,
@@ -104,15 +110,21 @@ def localize_paths(
     """Localize videos, and pictures with a sound of the same name beside them, out of files and whole folders.
 
     Folders are searched with everything below them, hidden files and earlier outputs aside. Settings are those of
-    `localize_video`. Outputs of two inputs of the same name are told apart by a number. Once `stop` says True, the
-    input at hand is finished as far as it came, and the rest is left.
+    `localize_video`; for a picture `start` is where in its sound it belongs, and it takes no `end` and no `window`.
+    With `sound`, the input is one video, and that file is heard with it. Outputs of two inputs of the same name are
+    told apart by a number. Once `stop` says True, the input at hand is finished as far as it came, and the rest left.
     """
-    need(len(inputs) > 0, "at least one file or folder", "none")
-    drawing = Drawing(overlay, boxes)
-    settings = Settings(every, window, smooth, start, end, formats, drawing, batch_size)
+    given = [Path(inputs)] if isinstance(inputs, str | os.PathLike) else [Path(path) for path in inputs]
+    need(len(given) > 0, "at least one file or folder", "none")
+    alone = sound is None or (len(given) == 1 and not _is_folder(given[0]))
+    need(alone, "one video with --audio", f"{len(given)} inputs" if len(given) > 1 else f"the folder {given[0]}",
+         "Name one video file.")  # fmt: skip
+    other = None if sound is None else Path(sound)
+    out, drawing = Path(out), Drawing(overlay, boxes)
+    settings = Settings(every, window, smooth, start or 0.0, end, check_formats(formats), drawing, batch_size)
     settings.heard(localizer.inputs.seconds)
-    jobs, failures, skipped = _plan([Path(path) for path in inputs])
-    make_way([file for job in jobs for file in outputs(Path(out), job.name, settings.formats).values()], force)
+    jobs, failures, skipped = _plan(given)
+    make_way([file for job in jobs for file in outputs(out, job.name, settings.formats).values()], force)
     done: list[Timeline] = []
     left: list[Path] = []
     for job in jobs:
@@ -126,11 +138,13 @@ def localize_paths(
 
         try:
             if job.sound is not None:
+                refuse_span(end, window)
                 pair = localizer, job.path, job.sound, out
-                done.append(localize_pair(*pair, formats=settings.formats, drawing=drawing, force=True, name=job.name))
+                done.append(pair_one(*pair, start, settings.formats, drawing, True, job.name))
                 tell(1.0, 1.0)
             else:
-                done.append(localize_one(localizer, job.path, Path(out), settings, tell, stop, True, job.name))
+                one = localizer, job.path, out, settings
+                done.append(localize_one(*one, tell, stop, True, job.name, sound=other))
         except EarsightError as error:
             failures.append(Failed(job.path, _reason(error, job.path)))
     return Summary(tuple(done), tuple(failures), tuple(skipped), tuple(left))
@@ -171,32 +185,67 @@ def _found(inputs: Iterable[Path], failures: list[Failed]) -> Iterable[tuple[Pat
     """Every file once, and whether it was asked for by name."""
     seen: set[Path] = set()
     for given in inputs:
-        files = _below(given) if given.is_dir() else [given]
-        if not files:
+        closed: list[Failed] = []
+        files = _below(given, closed) if _is_folder(given) else [given]
+        failures += closed
+        if not files and not closed:
             failures.append(Failed(given, "is a folder without files. Give a video, or a folder that holds some."))
         for file in files:
-            real = file.resolve()
+            try:
+                real = file.resolve()
+            except (OSError, RuntimeError, ValueError) as error:
+                reason = f"cannot be followed ({_why(error)}). Remove it, or name the file itself."
+                failures.append(Failed(file, reason))
+                continue
             if real not in seen:
                 seen.add(real)
                 yield file, file is given
 
 
-def _below(folder: Path) -> list[Path]:
+def _is_folder(path: Path) -> bool:
+    """Whether this is a folder; what cannot even be looked at is told of when it is read."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _below(folder: Path, failures: list[Failed]) -> list[Path]:
+    """The files in a folder and in all below it; those folders that cannot be listed become failures."""
+
+    def closed(error: OSError) -> None:
+        reason = f"is a folder that cannot be listed ({_why(error)}). Change its permissions."
+        failures.append(Failed(Path(error.filename), reason))
+
     files = []
-    for where, folders, names in os.walk(folder):
+    for where, folders, names in os.walk(folder, onerror=closed):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         files += [Path(where, n) for n in names if not n.startswith(".") and not Path(n).stem.endswith(MARK)]
     return sorted(files)
 
 
+def _why(error: Exception) -> str:
+    """The reason of an error without the name of the file.
+
+    >>> _why(RuntimeError("Symlink loop from '/a/b'"))
+    'links that lead in a circle'
+    """
+    if isinstance(error, RuntimeError):  # as Python 3.11 tells of them; later ones have an OSError
+        return "links that lead in a circle"
+    return getattr(error, "strerror", None) or str(error)
+
+
 def _named(pairs: Iterable[tuple[Path, Path | None]]) -> list[_Job]:
     jobs: list[_Job] = []
     taken: set[str] = set()
+    numbers: dict[str, int] = {}
     for path, sound in pairs:
-        name, number = path.stem, 1
+        name = stem = path.stem
+        number = numbers.get(stem.casefold(), 1)  # all up to this one are taken
         while name.casefold() in taken:  # some file systems do not tell Dog from dog
             number += 1
-            name = f"{path.stem}-{number}"
+            name = f"{stem}-{number}"
+        numbers[stem.casefold()] = number
         taken.add(name.casefold())
         jobs.append(_Job(path, sound, name))
     return jobs

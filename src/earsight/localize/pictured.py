@@ -35,15 +35,20 @@ class Pictured(Localization):
         return localization_html(self)
 
 
-def small(picture: U8, side: int) -> U8:
-    """A picture (3, H, W) whose longer side has at most `side` pixels."""
+def small(picture: U8, side: int, aspect: float = 1.0) -> U8:
+    """A picture (3, H, W) whose longer side has at most `side` pixels, stretched so that its pixels become square.
+
+    Args:
+        aspect: how many times as wide as high a pixel of the picture is shown.
+    """
     from PIL import Image  # which matplotlib brings along
 
     _, height, width = picture.shape
-    share = min(1.0, side / max(height, width))
-    if share == 1:
+    wide = width * aspect
+    share = min(1.0, side / max(height, wide))
+    size = max(1, round(wide * share)), max(1, round(height * share))
+    if size == (width, height):
         return picture
-    size = max(1, round(width * share)), max(1, round(height * share))
     whole = Image.fromarray(np.ascontiguousarray(picture.transpose(1, 2, 0)))
     return np.asarray(whole.resize(size, Image.Resampling.BICUBIC)).transpose(2, 0, 1)
 

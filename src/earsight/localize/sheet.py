@@ -77,16 +77,21 @@ class _Tile:
 
 
 class Tiles:
-    """The pictures of a sheet: frames are offered as they are read, and what was seen in them follows later."""
+    """The pictures of a sheet: frames are offered as they are read, and what was seen in them follows later.
 
-    def __init__(self) -> None:
+    Args:
+        aspect: how many times as wide as high a pixel of the frames is shown.
+    """
+
+    def __init__(self, aspect: float = 1.0) -> None:
         self._some = Thinned[_Tile](TILES)
+        self._aspect = aspect
         self._offered = self._seen = 0
 
     def offer(self, frame: U8) -> None:
         """The next frame (3, H, W)."""
         if self._some.wants():
-            self._some.keep(_Tile(self._offered, small(frame, _THUMB)))
+            self._some.keep(_Tile(self._offered, small(frame, _THUMB, self._aspect)))
         self._some.step()
         self._offered += 1
 

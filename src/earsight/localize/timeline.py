@@ -68,6 +68,7 @@ class Timeline:
         items: the moments, in order.
         files: what was written.
         partial: whether the work was stopped before the end.
+        notes: what else there is to know, in plain words: that the video is cut off, or which sound track was heard.
         strip: some evenly spaced moments to look at; no part of the JSON.
     """
 
@@ -84,6 +85,7 @@ class Timeline:
     items: tuple[Moment, ...]
     files: tuple[Path, ...] = ()
     partial: bool = False
+    notes: tuple[str, ...] = ()
     strip: tuple[Still, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -92,6 +94,7 @@ class Timeline:
         items = [
             {**asdict(item), "peak": list(item.peak), "boxes": [list(box) for box in item.boxes]} for item in self.items
         ]
+        values["notes"] = list(self.notes)
         return {"version": VERSION, **values, "silence_db": SILENCE_DB, "items": items}
 
     def __repr__(self) -> str:

@@ -56,6 +56,10 @@ class Source:
         start = self.container.start_time
         # A start before 0 is an encoder's lead-in that decoders drop; the file's clock still begins at 0.
         self.origin = max(0, start or 0) / 1_000_000
+        self.heard_until = 0.0
+        """How far the sound goes that passed by while pictures were read: whether the file itself goes on."""
+        self.last_picture = -1.0
+        """When the latest picture begins that passed by, whether it could be decoded or not."""
 
     def restart_clock(self) -> None:
         self._deadline = time.monotonic() + self.limits.max_decode_seconds
@@ -140,7 +144,8 @@ class Source:
         """Packets from here to the end, the last one empty to flush the decoder."""
         from av.error import FFmpegError
 
-        packets = iter(self.container.demux(stream))
+        beside = self.container.streams.audio if stream.type == "video" else ()
+        packets = iter(self.container.demux(stream, *beside))
         while True:
             self.check_clock()
             try:
@@ -149,7 +154,20 @@ class Source:
                 return
             if packet is None:
                 return
-            yield packet
+            if stream.type == "video":
+                self._note(packet)
+            if packet.stream.index == stream.index:
+                yield packet
+
+    def _note(self, packet: Packet[Any]) -> None:
+        """Remember how far pictures and sound go."""
+        if packet.pts is None or not packet.time_base or not packet.size or packet.is_discard:
+            return
+        begin = float(packet.pts * packet.time_base) - self.origin
+        if packet.stream.type == "video":
+            self.last_picture = max(self.last_picture, begin)
+        else:
+            self.heard_until = max(self.heard_until, begin + float((packet.duration or 0) * packet.time_base))
 
     def frames(self, stream: VideoStream | AudioStream) -> Iterator[Frame]:
         """Decoded frames from here to the end. Damaged packets are passed over."""
@@ -194,11 +212,14 @@ class Source:
         """Go back to the start of the file; False where the container cannot."""
         from av.error import FFmpegError
 
-        try:
-            self.container.seek(max(0, self.container.start_time or 0))
-        except FFmpegError:
-            return False
-        return True
+        # From 0 it is found also where the first key frame comes after the start (broadcast streams).
+        for start in (0, max(0, self.container.start_time or 0)):
+            try:
+                self.container.seek(start)
+            except FFmpegError:
+                continue
+            return True
+        return False
 
     def error(self, reason: str, advice: str = "") -> MediaError:
         return MediaError(self.path, reason, advice)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import struct
 from collections.abc import Iterator
 from fractions import Fraction
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 SAME = 1e-6  # seconds; a time that went through a float still means its own frame
+CLOSE = 0.5
+"""Seconds by which the ends of pictures and sound may differ in a whole file."""
+_DECLARING = ("mov", "avi", "matroska", "flv", "asf")  # whose headers say how long they play; others are guessed at
 
 
 def shown(source: Source, time: float) -> tuple[U8, float]:
@@ -40,8 +44,71 @@ def spans(source: Source, start: float) -> Iterator[tuple[float, float, VideoFra
         held = when, frame
     if held is None:
         raise source.error("holds no picture that can be decoded.", DAMAGED)
-    # The last frame lasts as long as the one before it, and is also what is shown past the end.
-    yield held[0], max(held[0] + (gap or 0.04), start + 2 * SAME), held[1]
+    # The last frame is also what is shown past the end.
+    yield held[0], max(_last_until(source, video, *held, gap), start + 2 * SAME), held[1]
+
+
+def _last_until(source: Source, video: VideoStream, begin: float, frame: VideoFrame, gap: float) -> float:
+    """How long the last frame is shown: at least as long as the one before it.
+
+    Longer where the frame says so, and where the stream says so and the file's sound goes on until then: without that
+    the file is cut off, and nobody knows what came next. Never longer than the file plays.
+    """
+    until = begin + (gap or 0.04)
+    if source.is_image:
+        return until
+    latest = source.duration or math.inf
+    if frame.duration and frame.time_base:
+        until = max(until, min(begin + float(frame.duration * frame.time_base), latest))
+    declared = declared_end(source, video)
+    if declared is not None and source.heard_until > declared - CLOSE and source.last_picture < begin + SAME:
+        until = max(until, min(declared, latest))
+    source.check_length(until)
+    return until
+
+
+def declared_end(source: Source, video: VideoStream) -> float | None:
+    """When the pictures end as their own stream says, or None where it says nothing."""
+    if "matroska" in source.container.format.name:  # FFmpeg's number is that of the whole file there
+        end = _seconds(video.metadata.get("DURATION", ""))
+    elif video.duration and video.time_base:
+        begin = source.origin if video.start_time is None else float(video.start_time * video.time_base)
+        end = begin + float(video.duration * video.time_base)
+    else:
+        end = None
+    fps = fps_of(video)
+    if source.container.format.name == "avi" and video.frames and fps:  # FFmpeg's is shortened for a cut file
+        end = max(end or 0.0, float(video.frames / fps))
+    return None if end is None else end - source.origin
+
+
+def missing_from(source: Source, video: VideoStream, until: float) -> float | None:
+    """When the pictures should end, where they clearly end before it, at `until`; None where nothing is missing.
+
+    To be asked once the pictures were read to their end. A file whose sound alone goes on misses nothing.
+    """
+    if source.duration is None or not any(kind in source.container.format.name for kind in _DECLARING):
+        return None
+    declared = declared_end(source, video)
+    if declared is None:
+        if source.heard_until > source.duration - CLOSE:
+            return None
+        declared = source.duration - source.origin  # some containers count from 0, others from their start
+    return declared if until < declared - CLOSE else None
+
+
+def _seconds(clock: str) -> float | None:
+    """The seconds of a time as Matroska writes it.
+
+    >>> _seconds("00:01:05.250000000"), _seconds("")
+    (65.25, None)
+    """
+    try:
+        hours, minutes, seconds = map(float, clock.split(":"))
+    except ValueError:
+        return None
+    total = 3600 * hours + 60 * minutes + seconds
+    return total if math.isfinite(total) else None
 
 
 def timed(source: Source, video: VideoStream, start: float = 0.0) -> Iterator[tuple[float, VideoFrame]]:
@@ -77,6 +144,12 @@ def _from(source: Source, video: VideoStream, start: float) -> Iterator[Frame]:
 def fps_of(video: VideoStream) -> Fraction | None:
     rate = video.average_rate or video.guessed_rate
     return Fraction(rate) if rate and 0 < rate <= 10_000 else None
+
+
+def aspect_of(video: VideoStream) -> float:
+    """Width over height of a stored pixel as it is shown; senseless ones count as square."""
+    aspect = float(video.sample_aspect_ratio or 1)
+    return aspect if 0.1 <= aspect <= 10 else 1.0
 
 
 def orientation_of(source: Source, frame: VideoFrame) -> int:

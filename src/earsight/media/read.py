@@ -22,6 +22,7 @@ __all__ = [
     "Limits",
     "MediaInfo",
     "iter_frames",
+    "pictures_missing",
     "probe",
     "read_audio",
     "read_clip",
@@ -45,6 +46,9 @@ class MediaInfo:
         rate: sound samples per second, or None without sound.
         channels: sound channels; 0 without sound.
         rotation: degrees by which frames are turned clockwise to be upright (0, 90, 180 or 270).
+        aspect: how many times as wide as high a pixel of the upright picture is shown; 1 but for anamorphic video.
+        tracks: sound tracks, of which the first is heard.
+        pictures_end: when the pictures end as their own track declares, or None when it does not.
     """
 
     path: Path
@@ -58,6 +62,9 @@ class MediaInfo:
     rate: int | None
     channels: int
     rotation: int
+    aspect: float = 1.0
+    tracks: int = 0
+    pictures_end: float | None = None
 
 
 def probe(path: AnyPath, limits: Limits = _DEFAULT) -> MediaInfo:
@@ -67,12 +74,14 @@ def probe(path: AnyPath, limits: Limits = _DEFAULT) -> MediaInfo:
         if video is None and audio is None:
             raise source.error("has neither pictures nor sound.", f"Expected one of: {ACCEPTED}.")
         width = height = rotation = 0
+        aspect = 1.0
         if video is not None:
             _, _, frame = next(frames.spans(source, 0.0))
             rotation = upright.CLOCKWISE[frames.orientation_of(source, frame)]
             width, height = frame.width, frame.height
+            aspect = aspect if source.is_image else frames.aspect_of(video)
             if rotation in (90, 270):
-                width, height = height, width
+                width, height, aspect = height, width, 1 / aspect
         return MediaInfo(
             path=source.path,
             has_video=video is not None and not source.is_image,
@@ -85,6 +94,9 @@ def probe(path: AnyPath, limits: Limits = _DEFAULT) -> MediaInfo:
             rate=audio.codec_context.sample_rate or None if audio is not None else None,
             channels=audio.codec_context.layout.nb_channels if audio is not None else 0,
             rotation=rotation,
+            aspect=aspect,
+            tracks=len(source.container.streams.audio),
+            pictures_end=frames.declared_end(source, video) if video is not None and not source.is_image else None,
         )
 
 
@@ -136,6 +148,22 @@ def iter_frames(
                 count += 1
                 yield at, frames.rgb_of(source, frame)
                 source.restart_clock()
+
+
+def pictures_missing(path: AnyPath, after: float, limits: Limits = _DEFAULT) -> tuple[float, float] | None:
+    """When a cut-off video's pictures end, and when they should as it says itself; None where none are missing.
+
+    Reads from `after` to the end, so a late time makes it quick. An ordinary file whose sound is longer than its
+    pictures misses none.
+    """
+    _check_time("time", after)
+    with opened(path, limits) as source:
+        video, until = source.need_video(), 0.0
+        for span in frames.spans(source, after):
+            until = span[1]
+            source.restart_clock()
+        declared = frames.missing_from(source, video, until)
+        return None if declared is None else (until, declared)
 
 
 def read_audio(

@@ -71,6 +71,9 @@ class VideoWriter:
         sound_from: the file whose sound to take, or None for a silent video.
         start: time in seconds, on the clock of the frames and of `sound_from`, at which the output starts.
         end: time at which the sound stops, or None for its end.
+        aspect: how many times as wide as high a player shows a pixel.
+        even: whether frames follow each other about evenly. Where they do not, they are encoded in the order in which
+            they are shown, which takes a fifth more room, so that the film ends when it should.
     """
 
     def __init__(
@@ -82,6 +85,8 @@ class VideoWriter:
         sound_from: Path | None = None,
         start: float = 0.0,
         end: float | None = None,
+        aspect: float = 1.0,
+        even: bool = True,
     ) -> None:
         self.path = Path(path)
         need(self.path.suffix.lower() == ".mp4", "a video name that ends in .mp4", self.path)
@@ -90,7 +95,9 @@ class VideoWriter:
         need(start >= 0 and (end is None or end > start), "a start of at least 0 and an end after it", (start, end))
         self.width, self.height, self.fps = width, height, Fraction(fps).limit_denominator(60_000)
         self._sound_from, self._start, self._end = sound_from, start, end
+        self._aspect, self._even = aspect, even
         self._last = -1
+        self._finished = False
         self._part = part_of(self.path)
         self._sound: Soundtrack | None = None
 
@@ -106,12 +113,14 @@ class VideoWriter:
             undo.callback(self._out.close)
             codec = "libx264" if "libx264" in av.codecs_available else "mpeg4"
             options = {"crf": "20", "preset": "veryfast"} if codec == "libx264" else {"q": "3"}
+            options |= {} if self._even else {"bf": "0"}
             self._tick = Fraction(1, _TICKS[codec])
             video = cast("VideoStream", self._out.add_stream(codec, rate=self.fps, options=options))
             video.width, video.height = self.width + self.width % 2, self.height + self.height % 2
             video.pix_fmt = "yuv420p"
             context = video.codec_context
             context.time_base = self._tick
+            context.sample_aspect_ratio = Fraction(self._aspect).limit_denominator(6000)  # which every player reads
             # Without saying that colours are BT.709, players guess by size and small videos look wrong.
             context.colorspace = context.color_primaries = context.color_trc = _BT709
             context.color_range = 1  # black is 16, white 235
@@ -143,6 +152,16 @@ class VideoWriter:
             self._sound.close()
             self._sound = None
 
+    def finish(self) -> None:
+        """Write all that is left; nothing can follow, and the file appears at the end of the block."""
+        need(self._last >= 0, "at least one frame", "none")
+        with telling(self.path):
+            self._out.mux(self._video.encode(None))
+            if self._sound is not None:
+                self._sound.mux_until(math.inf)
+            self._out.close()
+        self._finished = True
+
     def _show(self, frame: VideoFrame, time: float) -> None:
         pts = round(max(0.0, time - self._start) / self._tick)
         need(pts > self._last, f"a time after that of the last frame ({float(self._last * self._tick):g})", time)
@@ -163,11 +182,8 @@ class VideoWriter:
                 always.callback(self._sound.close)
             if error is not None:
                 return
-            need(self._last >= 0, "at least one frame", "none")
-            self._out.mux(self._video.encode(None))
-            if self._sound is not None:
-                self._sound.mux_until(math.inf)
-            self._out.close()
+            if not self._finished:
+                self.finish()
             self._part.replace(self.path)
 
 
