@@ -175,3 +175,44 @@ def test_runs_that_are_alike_have_the_interval_of_one_and_others_a_wider_one() -
 def test_runs_on_other_clips_are_refused() -> None:
     with pytest.raises(DataError, match=r"Expected runs measured on the same clips, but their ids differ"):
         over_seeds([some(60), some(61)], EXACT)
+
+
+def heard_with(sounds: int, pictures: int = 300, seed: int = 0, share: float = 0.7) -> Records:
+    """Pictures with several sounds each, found by chance, beside pictures with one sound and negatives."""
+    random = np.random.default_rng(seed)
+    rows = [Row(f"p{i}+s{j}") for i in range(pictures) for j in range(sounds)]
+    rows += [Row(f"q{i}+s0") for i in range(50)] + [Row(f"n{i}", kind="easy") for i in range(50)]
+    n = len(rows)
+    ciou = (random.random(n) < share) * 0.6 + 0.1
+    return Records.of(rows, area=np.ones(n), confidence=np.round(random.random(n), 2), ciou=ciou)
+
+
+@pytest.mark.parametrize("sounds", [2, 3, 4])
+def test_pictures_with_several_sounds_are_drawn_whole(sounds: int) -> None:
+    records = heard_with(sounds)
+    value = measure(records, EXACT)["iiou"]
+    low, high = intervals(records, EXACT, ("iiou",), draws=1000)["iiou"]
+    assert low < value < high
+    assert (high - low) / 2 == pytest.approx(1.96 * math.sqrt(value * (1 - value) / 300), rel=0.12)
+    mean, lower, upper = over_seeds([records, records], EXACT, ("iiou",), draws=1000)["iiou"]
+    assert (mean, lower, upper) == pytest.approx((value, low, high))
+
+
+def test_both_models_are_measured_on_the_same_drawn_pictures() -> None:
+    better, worse = heard_with(3, share=0.8), heard_with(3, seed=1, share=0.6)
+    found = paired(better, worse, EXACT, ("iiou", "iauc"), draws=300)
+    for name, difference in found.items():
+        assert difference.value == pytest.approx(measure(better, EXACT)[name] - measure(worse, EXACT)[name])
+        assert 0 < difference.low < difference.value < difference.high
+    assert paired(better, better, EXACT, ("iauc",), draws=30)["iauc"] == Difference(0.0, 0.0, 0.0, 1.0, 1000, 0)
+
+
+def test_drawing_pictures_changes_no_other_interval() -> None:
+    records = heard_with(2, pictures=40)
+    names = ("ap", "loc_acc", "false_alarm_at_90")
+    both = intervals(records, EXACT, ("iiou", *names, "iauc"), draws=40)
+    assert list(both) == ["iiou", *names, "iauc"]
+    assert {name: both[name] for name in names} == intervals(records, EXACT, names, draws=40)
+    assert both == intervals(records, EXACT, ("iiou", *names, "iauc"), draws=40)
+    assert both["iiou"] != intervals(records, EXACT, ("iiou",), draws=40, seed=1)["iiou"]
+    assert all(math.isnan(end) for end in intervals(some(), EXACT, ("iiou",), draws=5)["iiou"])

@@ -3,6 +3,9 @@
 Clips are drawn with replacement, positives among the positives and negatives among the negatives: how many of each
 there are is fixed by the design of a set, not by chance, so no draw may change it. Records are sorted by id first, so
 their order plays no part, and the same seed gives the same draws. Not covered: another training run of the same model.
+
+Numbers of something larger than a clip, such as pictures with several sounds, have files that define `units(records)`,
+one value for each, and `of_units(values, protocol)`: for them whole units are drawn, all clips of a picture together.
 """
 
 from __future__ import annotations
@@ -212,10 +215,29 @@ def _drawn(
         module_of(name)
     ordered = [_Ordered(records, protocol) for records in models]
     parts: list[list[dict[str, F64]]] = [[] for _ in models]
-    for counts in _counts(models[0], draws, seed):
+    whole = [name for name in names if hasattr(module_of(name), "units")]
+    of_clips = [name for name in names if name not in whole]
+    for counts in _counts(models[0], draws, seed) if of_clips else ():
         for records, order, found in zip(models, ordered, parts, strict=True):
-            found.append(_measured(order, records, protocol, names, counts))
-    return [{name: np.concatenate([part[name] for part in found]) for name in names} for found in parts]
+            found.append(_measured(order, records, protocol, of_clips, counts))
+    return [
+        {name: np.concatenate([part[name] for part in found]) for name in of_clips}
+        | _units_drawn(records, protocol, whole, draws, seed)
+        for records, found in zip(models, parts, strict=True)
+    ]
+
+
+def _units_drawn(records: Records, protocol: Protocol, names: Sequence[str], draws: int, seed: int) -> dict[str, F64]:
+    """Numbers of draws of whole units, (draws,): the same units for the same seed whatever the model."""
+    out = {name: np.full(draws, np.nan) for name in names}
+    for module in dict.fromkeys(map(module_of, names)):
+        values: F64 = module.units(records)
+        random = np.random.default_rng((seed, 2))  # of their own, so that asking for them changes no other draw
+        for i in range(draws if len(values) else 0):
+            numbers = module.of_units(values[random.integers(0, len(values), len(values))], protocol)
+            for name in set(out).intersection(numbers):
+                out[name][i] = numbers[name]
+    return out
 
 
 def _counts(records: Records, draws: int, seed: int) -> Iterator[F64]:

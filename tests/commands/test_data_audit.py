@@ -34,6 +34,40 @@ def test_the_table_counts_and_names_what_is_shared(lists: Path, capsys: Output) 
     assert "vggss:test, same video: bbb_000002 (trained on bbb_000099, bbb_000100)\n" in out
 
 
+def test_lists_that_share_nothing_show_a_name_of_each(lists: Path, capsys: Output) -> None:
+    (lists / "mine.txt").write_text("clip-1\n")
+    assert main(["data", "audit", str(lists / "mine.txt"), "--data", str(lists), "--against", "vggss:test"]) == 0
+    assert (
+        "vggss:test shares nothing; names are compared as they are written: 'clip-1' in mine.txt, "
+        "'aaa_000001' in vggss:test\n" in capsys.readouterr().err
+    )
+
+
+def test_a_list_that_names_files_is_refused(lists: Path, capsys: Output) -> None:
+    (lists / "mine.txt").write_text("frames/aaa_000001.jpg\n")
+    command = ["data", "audit", str(lists / "mine.txt"), "--data", str(lists), "--against", "vggss:test"]
+    assert main([*command, "-o", str(lists / "clean")]) == 1
+    assert "such as 'aaa_000001', but got 'frames/aaa_000001.jpg'" in capsys.readouterr().err
+    assert not (lists / "clean").exists()
+
+
+def test_a_list_that_a_folder_does_not_have_is_left_out_and_told(tmp_path: Path, capsys: Output) -> None:
+    lines = "image,audio,start,cls,kind\ndog/1.jpg,1.wav,0,dog,single\n"
+    (tmp_path / "boxes.csv").write_text("image,cls,xc,yc,w,h\ndog/1.jpg,dog,.5,.5,.5,.5\n")
+    (tmp_path / "pairs_train.csv").write_text(lines)
+    command = ["data", "audit", "folder:train", "--data", str(tmp_path)]
+    assert main(command) == 1
+    err = capsys.readouterr().err
+    assert "folder:val is not compared: Expected pairs_val.csv with columns" in err
+    assert "error: Expected pairs_test.csv with columns" in err
+    (tmp_path / "pairs_test.csv").write_text(lines)
+    assert main(command) == 0
+    out, err = capsys.readouterr()
+    assert "folder:test, same clip: dog/1.jpg\n" in out
+    assert "folder:val is not compared: Expected pairs_val.csv" in err
+    assert main([*command, "--against", "folder:val"]) == 1
+
+
 def test_clean_lists_are_written(lists: Path, tmp_path: Path, capsys: Output) -> None:
     out = tmp_path / "clean"
     command = ["data", "audit", "vggsound:144k", "--data", str(lists), "-o", str(out), "--json"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from earsight.data.audit import audit, leaks, listing, overlap, pictures
+from earsight.data.audit import Listing, audit, leaks, listing, overlap, pictures
 from earsight.data.clips import ClipSet, open_set
 from earsight.errors import DataError, EarsightError, UsageError
 from earsight.types import Clip, Row
@@ -152,3 +152,77 @@ def test_a_training_set_that_takes_no_folder_is_looked_at_without_the_test_sets(
 def test_a_training_list_that_was_typed_must_be_there(spec: str, tmp_path: Path) -> None:
     with pytest.raises(EarsightError, match="nothing"):
         leaks(spec, tmp_path, Named("mine", [Row("a")]), must=True)
+
+
+@pytest.mark.parametrize("written", ["{}.mp4", "/data/frames/{}.jpg", "frames/{}", "C:\\\\clips\\\\{}.WAV"])
+@pytest.mark.parametrize("beside", ["", "else_000001\n"])
+def test_lists_that_name_clips_in_two_ways_are_refused(tmp_path: Path, written: str, beside: str) -> None:
+    path, ids = tmp_path / "mine.txt", [f"video_00000{i}" for i in range(4)]
+    path.write_text(beside + "".join(f"{written.format(id)}\n" for id in ids))
+    test = Named("vggss:test", [Row(id) for id in ids])
+    expected = (
+        r"Expected names of clips in mine\.txt as vggss:test writes them, such as 'video_000000', but got '.+': 4 "
+    )
+    with pytest.raises(DataError, match=expected):
+        audit(listing(str(path)), Listing(test.name, pictures(test.rows)))
+    with pytest.raises(DataError, match=expected):
+        leaks(str(path), None, test, must=True)
+    assert "could not be checked: Expected names of clips" in str(leaks(str(path), None, test))
+    with pytest.raises(DataError, match=r"in mine\.txt as train writes them"):
+        audit(Listing("train", tuple(ids)), listing(str(path)))
+
+
+def test_files_of_one_name_in_two_folders_are_two_clips_of_one_set_and_of_lists_alike() -> None:
+    cats, dogs, flat = (tuple(f"{folder}{i}.jpg" for i in range(9)) for folder in ("cat/", "dog/", ""))
+    assert audit(Listing("a.txt", cats), Listing("b.txt", dogs)).shared == 0
+    assert audit(Listing("a", flat, module="folder"), Listing("b", dogs, module="folder")).shared == 0
+
+
+def test_many_parts_of_one_video_are_no_other_way_of_writing() -> None:
+    train = Listing("mine.txt", tuple(f"a_{i:06d}" for i in range(50)))
+    assert audit(train, Listing("vggss:test", ("a_000090",), lambda id: id[:-7])).shared == 1
+
+
+def test_names_of_another_build_are_told_where_a_file_shares_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("clip-1\nclip-2\n")
+    assert leaks(str(tmp_path / "mine.txt"), None, Named("vggss:test", [Row("video_000001")])) == (
+        "No test clip is in the training list mine.txt, but that may name clips in another way: 'clip-1' there, "
+        "'video_000001' in vggss:test"
+    )
+
+
+def test_a_set_of_ones_own_tells_its_videos_and_its_tests_by_its_modules_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_bells_sets").mkdir()
+    (tmp_path / "own_bells_sets" / "bells.py").write_text(BELLS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    spec = "own_bells_sets.bells"
+    train = listing(spec, role="train")
+    assert (train.name, train.tests) == ("bells:train", (f"{spec}:test",))
+    assert listing(f"{spec}:test").tests == ()
+    (tmp_path / "mine.txt").write_text("a_7\n")
+    for test in (open_set(spec), open_set(spec, limit=1)):
+        assert str(leaks(str(tmp_path / "mine.txt"), None, test)).startswith("1 of 1 test clips shares a video")
+
+
+BELLS = """
+from earsight.data.clips import ClipSet
+from earsight.types import Row
+
+SPLITS = ("train", "test")
+DEFAULTS = {"train": "train", "val": "", "test": "test"}
+
+
+class Bells(ClipSet):
+    def read(self, index, rate, seconds, draw=0):
+        raise NotImplementedError
+
+
+def open(split, data):
+    return Bells(f"bells:{split}", [Row("a_1" if split == "test" else "b_1", "bell")])
+
+
+def video_of(id):
+    return id[0]
+"""

@@ -116,3 +116,9 @@ def test_the_published_negatives_give_the_published_extended_set(shared: Path) -
     assert isinstance(ours, Listed)
     with pytest.raises(MediaError, match="has no picture"):  # real negatives are looked for by name
         ours.read(5158, RATE, 1.0)
+
+
+def test_negatives_name_the_recordings_of_their_clips_as_the_set_does(folder: Path) -> None:
+    write(folder / "n.csv", [Negative("a+a@0", "c+c@0", "easy")])
+    row = open_set(f"folder:test+{folder / 'n.csv'}", folder).rows[3]
+    assert (row.id, row.picture, row.sound) == ("a+a@0+c+c@0", "a.png", "c.wav")

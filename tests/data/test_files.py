@@ -19,6 +19,8 @@ from earsight.files import refuse_existing, write_text
         ("a.txt", "one\n two+x@0.5 \none\n"),
         ("a.csv", "one,17\ntwo+x@0.5,0\n"),
         ("a.csv", "one\n\ntwo+x@0.5\n"),
+        ("a.csv", "ID,label\none,dog\ntwo+x@0.5,cat\n"),
+        ("a.csv", "label,id\ndog,one\ncat,two+x@0.5\ncat\n"),
     ],
 )
 def test_names_are_read_one_a_line_each_once(tmp_path: Path, name: str, text: str) -> None:
@@ -31,6 +33,11 @@ def test_names_are_read_one_a_line_each_once(tmp_path: Path, name: str, text: st
     [
         ("a.txt", b"", r"Expected at least one clip in .*a\.txt, but got none\. Write one name a line"),
         ("a.txt", b"\xff\xfe\x80", r"to be readable UTF-8 text, but got: .*\. Check its name, or get the file again"),
+        (
+            "a.csv",
+            b"id;label\na;dog\n",
+            r"Expected values separated by commas in .*a\.csv, but got semicolons: 'id;label'",
+        ),
         ("a.csv", b"a" * 200_000, r"to be csv, but got: .*\. Save it again as csv"),
         (
             "a.csv",
@@ -43,6 +50,13 @@ def test_what_is_no_list_of_clips_is_told(tmp_path: Path, name: str, data: bytes
     (tmp_path / name).write_bytes(data)
     with pytest.raises(DataError, match=match):
         read_names(tmp_path / name)
+
+
+@pytest.mark.parametrize(("sign", "named"), [(";", "semicolons"), ("\t", "tabs")])
+def test_a_table_with_another_sign_between_values_is_told_so(tmp_path: Path, sign: str, named: str) -> None:
+    (tmp_path / "a.csv").write_text(f"video{sign}audio\na{sign}b\n")
+    with pytest.raises(DataError, match=rf"values separated by commas in .*a\.csv, but got {named}: .*with commas"):
+        read_columns(tmp_path / "a.csv", ("video", "audio"))
 
 
 def test_a_list_that_is_not_there_is_told(tmp_path: Path) -> None:

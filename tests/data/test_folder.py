@@ -8,13 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from earsight.data.audit import audit, leaks, listing
 from earsight.data.clips import open_set
+from earsight.data.controls import with_audio
 from earsight.errors import DataError, MediaError, UsageError
 from earsight.media.write import write_png, write_wav
+from earsight.types import Row
 
 PAIRS = """image,audio,start,cls,kind
 images/dog1.png,audio/bark.wav,0.5,dog,single
-images/dog1.png,audio/bark.wav,0.5,dog,multi
+images/dog1.png,audio/bark.wav,0.75,dog,multi
 images/dog1.png,audio/moo.wav,0.25,cow,neg_offscreen
 images/sky.png,audio/moo.wav,0,cow,neg_image_ambient
 """
@@ -42,19 +45,46 @@ def folder(tmp_path: Path) -> Path:
 def test_rows_carry_class_kind_and_the_boxes_of_their_class(folder: Path) -> None:
     rows = open_set("folder:val", folder).rows
     assert [(row.id, row.label, row.kind) for row in rows] == [
-        ("dog1+bark@0.5", "dog", "positive"),
-        ("dog1+bark@0.5#2", "dog", "positive"),
-        ("dog1+moo@0.25", "cow", "offscreen"),
-        ("sky+moo@0", "cow", "image_ambient"),
+        ("images/dog1+audio/bark@0.5", "dog", "positive"),
+        ("images/dog1+audio/bark@0.75", "dog", "positive"),
+        ("images/dog1+audio/moo@0.25", "cow", "offscreen"),
+        ("images/sky+audio/moo@0", "cow", "image_ambient"),
     ]
+    assert {(row.picture, row.sound) for row in rows[:2]} == {("images/dog1.png", "audio/bark.wav")}
+    assert (rows[3].picture, rows[3].sound) == ("images/sky.png", "audio/moo.wav")
     assert rows[0].boxes[0] == pytest.approx((0.25, 0.375, 0.75, 0.625))
     assert rows[0].boxes[1] == pytest.approx((0.0, 0.0, 0.2, 0.2))
     assert [len(row.boxes) for row in rows] == [2, 2, 0, 0]
 
 
+def named(folder: Path, lines: list[str]) -> list[Row]:
+    """The rows of these lines, of a list that needs no boxes."""
+    (folder / "pairs_train.csv").write_text("\n".join(["image,audio,start,cls,kind", *lines]))
+    return list(open_set("folder:train", folder).rows)
+
+
+def test_a_folder_without_folders_in_it_names_clips_by_their_files(tmp_path: Path) -> None:
+    assert [row.id for row in named(tmp_path, ["dog.jpg,bark.wav,0.5,dog,single"])] == ["dog+bark@0.5"]
+
+
+def test_files_of_one_name_in_two_folders_are_two_clips_in_any_order_of_the_list(tmp_path: Path) -> None:
+    lines = [f"{cls}/001.jpg,{cls}/001.wav,0,{cls},single" for cls in ("cat", "dog")]
+    rows = named(tmp_path, lines)
+    assert [row.id for row in rows] == ["cat/001+cat/001@0", "dog/001+dog/001@0"]
+    assert sorted(named(tmp_path, lines[::-1]), key=lambda row: row.id) == rows
+
+
+def test_names_tell_pictures_apart_that_differ_in_their_ending_or_in_what_follows_a_plus(tmp_path: Path) -> None:
+    lines = [f"{image},s.wav,0,dog,single" for image in ("a.jpg", "a.png", "b+c.jpg", "b+d.jpg", "e.mp4")]
+    ids = [row.id for row in named(tmp_path, lines)]
+    assert ids == ["a.jpg+s@0", "a.png+s@0", "b%2Bc+s@0", "b%2Bd+s@0", "e+s@0"]
+    assert len({id.partition("+")[0] for id in ids}) == 5
+    assert {row.id for row in named(tmp_path, lines[::-1])} == set(ids)
+
+
 def test_a_clip_is_the_photo_with_the_sound_from_its_start(folder: Path) -> None:
     clip = open_set("folder", folder).read(2, 8000, 1.0)
-    assert clip.id == "dog1+moo@0.25"
+    assert clip.id == "images/dog1+audio/moo@0.25"
     assert (clip.frame.shape, int(clip.frame[0, 0, 0])) == ((3, 20, 30), 100)
     assert (len(clip.waveform), clip.time) == (8000, 0.5)
     np.testing.assert_allclose(clip.waveform[100:-100], -0.5, atol=1e-3)
@@ -76,7 +106,7 @@ def test_the_image_may_be_a_video(folder: Path) -> None:
 def test_a_missing_file_is_told_when_its_clip_is_read(folder: Path) -> None:
     (folder / "audio/moo.wav").unlink()
     clips = open_set("folder:test", folder)
-    assert clips.read(0, 8000, 1.0).id == "dog1+bark@0.5"
+    assert clips.read(0, 8000, 1.0).id == "images/dog1+audio/bark@0.5"
     with pytest.raises(MediaError, match=r"moo\.wav: does not exist"):
         clips.read(2, 8000, 1.0)
 
@@ -86,7 +116,7 @@ def test_boxes_are_optional_for_training_and_asked_for_in_tests(folder: Path) ->
     assert len(open_set("folder", folder, role="train")) == 4
     for split in ("val", "test"):
         with pytest.raises(
-            DataError, match=r"a box for every positive pair of folder:\w+, but got none for 2 of 2: dog1\+"
+            DataError, match=r"a box for every positive pair of folder:\w+, but got none for 2 of 2: images/dog1\+"
         ):
             open_set(f"folder:{split}", folder)
 
@@ -113,6 +143,10 @@ def test_the_folder_must_be_given_and_be_there(tmp_path: Path) -> None:
         (PAIRS + "a.png,audio/../../b.wav,1,dog,single\n", r"but got 'audio/\.\./\.\./b\.wav'\. Put the file into"),
         (PAIRS + "a.png,/etc/b.wav,1,dog,neg_x\n", "a path inside the folder in .*line 6, but got '/etc/b.wav'"),
         (PAIRS + "a\0.png,b.wav,1,dog,neg_x\n", "a path inside the folder in .*line 6, but got"),
+        (
+            PAIRS + "./images/dog1.png,audio//bark.wav,0.50,dog,neg_x\n",
+            r"every pair once, but got images/dog1\.png with audio/bark\.wav from 0\.5 s in .*line 6 and in .*line 2\.",
+        ),
         ("image,audio,start,cls,kind\n", "Expected at least one pair, but got none"),
         (PAIRS + "a.png,b.wav,soon,dog,single\n", r"start of at least 0 in .*line 6, but got soon\. Correct that line"),
         (PAIRS + "a.png,b.wav,-1,dog,single\n", "start of at least 0 in .*line 6, but got -1"),
@@ -167,3 +201,26 @@ def test_the_real_folder_opens_and_reads(shared_media: Path) -> None:
         clip = clips.read(index, 22050, 3.0)
         assert clip.frame.shape == (3, 256, 256)
         assert 0 < len(clip.waveform) <= 3 * 22050
+
+
+def test_no_clip_of_the_shuffled_control_hears_its_own_recording(tmp_path: Path) -> None:
+    rows = named(tmp_path, [f"{i}.jpg,{i % 4}.wav,{i},dog,single" for i in range(12)])
+    heard = with_audio(open_set("folder:train", tmp_path), "shuffled").sound_of  # type: ignore[attr-defined]
+    assert all(rows[i].sound != rows[j].sound for i, j in enumerate(heard))
+
+
+def test_pictures_are_found_in_another_split_whatever_they_are_heard_with(tmp_path: Path) -> None:
+    (tmp_path / "boxes.csv").write_text("image,cls,xc,yc,w,h\ncat/1.jpg,x,.5,.5,.5,.5\ndog/1.jpg,x,.5,.5,.5,.5\n")
+    for split, lines in (
+        ("train", ["cat/1.jpg,cat/1.wav,0,x,single"]),
+        (
+            "test",
+            ["cat/1.jpg,cat/1.wav,2,x,single", "cat/1.jpg,cat/2.wav,0,x,single", "dog/1.jpg,cat/1.wav,0,x,single"],
+        ),
+    ):
+        (tmp_path / f"pairs_{split}.csv").write_text("\n".join(["image,audio,start,cls,kind", *lines]))
+    found = audit(listing("folder:train", tmp_path), listing("folder:test", tmp_path))
+    assert (found.same_clip, found.clean_test) == (("cat/1.jpg",), ("dog/1.jpg",))
+    assert leaks("folder:train", tmp_path, open_set("folder:test", tmp_path)) == (
+        "1 of 2 test clips is in the training list folder:train"
+    )

@@ -73,6 +73,18 @@ def test_the_seed_decides_and_the_order_of_the_rows_does_not() -> None:
     assert build(MANY, count=80, seed=4) != one
 
 
+def test_no_picture_hears_a_recording_that_is_its_own_in_any_clip() -> None:
+    rows = [Row(f"p{i // 3}+s{i % 5}@{i}", "dog", picture=f"p{i // 3}.mp4", sound=f"s{i % 5}.wav") for i in range(15)]
+    rows.append(Row("p9+p0@1", "dog", picture="p9.mp4", sound="p0.mp4"))
+    own = {(row.picture, row.sound) for row in rows} | {(row.picture, row.picture) for row in rows}
+    picture, sound = ({row.id: getattr(row, name) for row in rows} for name in ("picture", "sound"))
+    found = build(rows, count=1000, same_class=1)
+    assert found
+    assert not [n for n in found if (picture[n.video], sound[n.audio]) in own]
+    other = [(a, b) for a in rows for b in rows if (a.picture, b.sound) not in own]
+    assert len(found) == len(other)
+
+
 def test_only_positives_are_paired() -> None:
     found = build([*MANY, Row("n1", "dog", "easy")], count=80)
     assert "n1" not in {id for n in found for id in (n.video, n.audio)}

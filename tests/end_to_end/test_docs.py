@@ -156,7 +156,9 @@ def test_every_python_example_of_a_page_works(page: str, home: Path, capsys: pyt
     assert "source" in capsys.readouterr().out
 
 
-def test_the_page_on_adding_a_data_set_holds_a_set_that_opens(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_on_adding_a_data_set_holds_a_set_that_opens(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (home / "own_sets").mkdir()
     (home / "own_sets" / "__init__.py").touch()
     (home / "own_sets" / "bells.py").write_text(blocks("docs/add-a-dataset.md", "python")[0])
@@ -170,6 +172,12 @@ def test_the_page_on_adding_a_data_set_holds_a_set_that_opens(home: Path, monkey
         make.sound_file(data / f"{name}.wav", make.chirp(4))
     assert main(["eval", "demo/run", "--on", "own_sets.bells", "--data", str(data)]) == 0
     assert main(["data", "check", "own_sets.bells", "--data", str(data)]) == 0
+    assert main(["data", "audit", "own_sets.bells", "--data", str(data)]) == 0
+    assert "bells:test, same clip: one, two" in capsys.readouterr().out
+    negatives = ["data", "negatives", "own_sets.bells", "--data", str(data), "-o", "n.csv", "--same-class", "1"]
+    assert main(negatives) == 0
+    assert "the extended set is own_sets.bells:test+n.csv" in capsys.readouterr().err
+    assert len(open_set("own_sets.bells:test+n.csv", data)) == 4
     assert [row.id for row in open_set("own_sets.bells", data, role="train").rows] == ["one", "two"]
     with pytest.raises(UsageError, match=r"Expected a split of own_sets\.bells for validation, but it has none"):
         open_set("own_sets.bells", data, role="val")

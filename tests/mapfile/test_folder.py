@@ -39,6 +39,7 @@ def test_confidences_come_from_their_table_in_any_order(folder: Path) -> None:
     [
         ("", "Expected columns id and confidence in .*confidence.csv, but got none of them. Write both"),
         ("a,b\n1,2\n", "Expected columns id and confidence"),
+        ("id;confidence\na;1\n", "values separated by commas in .*confidence.csv, but got semicolons: 'id;confidence'"),
         ("id,confidence\na,1\nb,2\n", r"no confidence for 1 ids \(c\). Correct the table, or take it out"),
         ("id,confidence\na,1\nb,2\nc,3\nd,4\n", r"one without a map for 1 ids \(d\)"),
         ("id,confidence\na,1\na,2\nc,3\n", "Expected each id once in .*, but got 'a' again in line 3. Leave one out"),
@@ -64,7 +65,7 @@ def test_a_table_that_is_not_text_is_told_as_damage(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"", "but got a damaged one: .*b.npy"),
+        (b"", r"but got a damaged one: .*b.npy \('b' is empty, 0 bytes\)"),
         (b"not numpy at all", "but got a damaged one: .*b.npy"),
         (b"\x93NUMPY\x09\x00", "but got a damaged one: .*b.npy"),
     ],

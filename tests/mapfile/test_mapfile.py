@@ -220,8 +220,8 @@ def test_what_is_no_file_of_maps_is_refused(tmp_path: Path) -> None:
         open_maps(tmp_path / "none.npz")
     (tmp_path / "text.npz").write_text("hello")
     (tmp_path / "empty.npz").write_bytes(b"")
-    for name in ("text.npz", "empty.npz"):
-        with pytest.raises(DataError, match=r"Expected an .npz file, a Parquet file or .* but got something else in"):
+    for name, got in (("text.npz", "something else"), ("empty.npz", "an empty file")):
+        with pytest.raises(DataError, match=rf"Expected an .npz file, a Parquet file or .* but got {got} in .*{name}"):
             open_maps(tmp_path / name)
     np.save(tmp_path / "one.npy", np.zeros((2, 2)))
     with pytest.raises(DataError, match=r"but got a single array without ids in .*Save it with np.savez"):

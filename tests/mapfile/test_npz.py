@@ -258,3 +258,15 @@ def test_arrays_without_their_names_are_told_how_to_save_them(tmp_path: Path) ->
     np.savez(tmp_path / "y.npz", id=IDS, heat=TWO)
     with pytest.raises(DataError, match=r"Expected arrays `id` and `maps` in .*, but got id, heat\."):
         open_maps(tmp_path / "y.npz")
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 3), (2, 1, 3, 3)])
+def test_a_table_under_other_names_is_told_which_are_expected(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    np.savez(tmp_path / "a.npz", ids=IDS, heatmaps=np.zeros(shape, np.float32))
+    with pytest.raises(DataError, match=r"Expected arrays `id` and `maps` in .*, but got ids, heatmaps\. Save it with"):
+        open_maps(tmp_path / "a.npz")
+
+
+def test_a_few_clips_with_bounds_are_no_table(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", ids=ONE, maps=ONE, __bounds__=np.array([0.0, 1.0]))
+    assert open_maps(tmp_path / "a.npz").ids == ("ids", "maps")

@@ -9,6 +9,7 @@ from earsight.commands.screen import columns, note, say, say_json
 from earsight.config import need
 from earsight.data.audit import Listing, Overlap, audit, listing
 from earsight.data.files import lines
+from earsight.errors import EarsightError
 from earsight.files import refuse_existing, write_csv, write_text
 
 SHOWN = 3
@@ -28,7 +29,7 @@ def run(
     train = listing(spec, data, role="train")
     names = tuple(against) or train.tests
     need(len(names) > 0, f"test sets to compare {train.name} with", "none", "Name them after --against.")
-    tests = [listing(name, data) for name in names]
+    tests = [listing(name, data) for name in against] or _usual(names, data)
     twice = [test.name for test in tests if [other.name for other in tests].count(test.name) > 1]
     need(not twice, "each test set once", f"{twice[0] if twice else ''} twice", "Leave one out.")
     if out is not None:
@@ -40,10 +41,26 @@ def run(
         say(f"{train.name}: {len(train.ids)} training clips\n\n{_table(tests, found)}")
         for line in (line for pair in zip(tests, found, strict=True) for line in _examples(*pair)):
             say(line)
+    for test in (test for test, each in zip(tests, found, strict=True) if not each.shared):
+        both = f"'{train.ids[0]}' in {train.name}, '{test.ids[0]}' in {test.name}"  # a person sees whether they differ
+        note(f"{test.name} shares nothing; names are compared as they are written: {both}")
     if out is not None:
         _write(out, train, tests, found)
         note(f"clean lists: {out}")
     return 0
+
+
+def _usual(names: Sequence[str], data: Path | None) -> list[Listing]:
+    """The sets that a list is compared with when none is named; those that cannot be opened are told and left out."""
+    found: list[Listing] = []
+    for name in names:
+        try:
+            found.append(listing(name, data))
+        except EarsightError as error:
+            if name == names[-1] and not found:
+                raise
+            note(f"{name} is not compared: {error}")
+    return found
 
 
 def _table(tests: Sequence[Listing], found: Sequence[Overlap]) -> str:

@@ -42,7 +42,7 @@ def run(
     else:
         known = read_names(real) if real is not None else []
         positives = sum(row.positive for row in rows)
-        video_of = getattr(registry.load("set", name.partition(":")[0]), "video_of", str)
+        video_of = getattr(registry.load("set", spec.partition(":")[0]), "video_of", str)
         found = negatives.build(
             rows, count=count or positives, same_class=same_class, real=known, seed=seed, video_of=video_of
         )
@@ -61,7 +61,8 @@ def run(
 
 
 def _rows(spec: str, data: Path | None) -> tuple[str, Sequence[Row]]:
-    """The rows of a set. Where it cannot be opened for want of boxes, its list of ids will do, without classes."""
+    """The rows of a set, and the name to open it by. Where it cannot be opened for want of boxes, its list of ids will
+    do, without classes."""
     if "+" in spec:
         raise UsageError(
             f"Expected a set of positives, but got {spec}, which has negatives. Name the set before the +."
@@ -69,13 +70,13 @@ def _rows(spec: str, data: Path | None) -> tuple[str, Sequence[Row]]:
     name, _, split = spec.partition(":")
     module = registry.load("set", name)
     split = split or module.DEFAULTS["test"]
+    name = f"{name}:{split}"
     try:
-        clip_set = open_set(spec, data)
-        rows, name = clip_set.rows, clip_set.name
+        rows = open_set(spec, data).rows
     except EarsightError as error:
         if not hasattr(module, "ids") or split not in module.SPLITS:
             raise
-        rows, name = tuple(Row(id) for id in module.ids(split, data)), f"{name}:{split}"
+        rows = tuple(Row(id) for id in module.ids(split, data))
         if any("+" in row.id for row in rows):  # an extended list, which is refused below for what it is
             rows = tuple(Row(row.id, kind=UNKNOWN if "+" in row.id else row.kind) for row in rows)
         note(f"{name} is taken by its list of clips alone: {error}")

@@ -2,24 +2,31 @@
 
 What counts is the picture: a test set's pictures are compared by name with the clips of the training list, each once,
 however many sounds it is paired with. Sets say which video a clip is cut from (`video_of`); elsewhere it is its id.
+Names are compared as they are written. Where that finds nothing, or next to nothing, though the names of files would
+match, the lists are refused: "clean" would be a false answer.
 """
 
 from __future__ import annotations
 
+import re
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from earsight import registry
-from earsight.data.clips import ClipSet, open_set
+from earsight.data.clips import ClipSet, Derived, open_set
 from earsight.data.files import read_names
-from earsight.data.pack import find
-from earsight.errors import EarsightError, UsageError
+from earsight.data.pack import Packed, find
+from earsight.errors import DataError, EarsightError, UsageError
+from earsight.media.accept import CLIPS, PICTURES
 from earsight.types import Row
 
 VideoOf = Callable[[str], str]
 SAME_CLIP, SAME_VIDEO = "same clip", "same video"
+RARE = 10
+"""Lists are refused when more than so many times the clips match by the names of files alone."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,11 @@ class Overlap:
     clean_train: tuple[str, ...]
     clean_test: tuple[str, ...]
     pairs: tuple[tuple[str, str, str], ...]
+
+    @property
+    def shared(self) -> int:
+        """Test clips that were trained on, or whose video was."""
+        return len(self.same_clip) + len(self.same_video)
 
     @property
     def tested(self) -> int:
@@ -79,12 +91,21 @@ def overlap(train_ids: Iterable[str], test_ids: Iterable[str], video_of: VideoOf
 
 @dataclass(frozen=True)
 class Listing:
-    """The clips of a list by name, without anything on disk but the list."""
+    """The clips of a list by name, without anything on disk but the list.
+
+    Args:
+        name: of the list.
+        ids: names of the recordings that are seen.
+        video_of: names the video of a clip, where the set can tell.
+        tests: sets to compare it with unless others are named.
+        module: name of the set that gave the clips their names; empty for a file, whose author did.
+    """
 
     name: str
     ids: tuple[str, ...]
     video_of: VideoOf | None = None
     tests: tuple[str, ...] = ()
+    module: str = ""
 
 
 def listing(spec: str, data: Path | None = None, *, role: str = "test") -> Listing:
@@ -100,13 +121,13 @@ def listing(spec: str, data: Path | None = None, *, role: str = "test") -> Listi
     if hasattr(module, "ids") and split in module.SPLITS and "+" not in spec and not packed:
         # Negatives are named VIDEO+AUDIO there.
         ids = dict.fromkeys(str(id).partition("+")[0] for id in module.ids(split, data))
-        return Listing(f"{name}:{split}", tuple(ids), video_of, tuple(module.TESTS))
+        return Listing(f"{name}:{split}", tuple(ids), video_of, tuple(module.TESTS), name)
     clip_set = open_set(spec, data, role=role)
     tests = getattr(module, "TESTS", None)
     if tests is None:  # a set of its own: what it is measured on
-        measured = dict.fromkeys(f"{name}:{module.DEFAULTS[role]}" for role in ("val", "test"))
-        tests = [test for test in measured if test != clip_set.name]
-    return Listing(clip_set.name, pictures(clip_set.rows), video_of, tuple(tests))
+        measured = dict.fromkeys(module.DEFAULTS.get(role, "") for role in ("val", "test"))
+        tests = [f"{name}:{test}" for test in measured if test not in ("", split)]
+    return Listing(clip_set.name, pictures(clip_set.rows), video_of, tuple(tests), name)
 
 
 def pictures(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -115,8 +136,51 @@ def pictures(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def audit(train: Listing, test: Listing) -> Overlap:
-    """Compare two lists by what either says of its videos."""
-    return overlap(train.ids, test.ids, test.video_of or train.video_of or str)
+    """Compare two lists by what either says of its videos; refused where they do not write names in one way."""
+    video_of = test.video_of or train.video_of or str
+    found = overlap(train.ids, test.ids, video_of)
+    if not train.module or train.module != test.module:
+        _need_one_spelling(train, test, found.shared, video_of)
+    return found
+
+
+def _need_one_spelling(train: Listing, test: Listing, shared: int, video_of: VideoOf) -> None:
+    """Refuse lists where one has the other's names with folders before them or endings behind them."""
+    for plainer in (_without_ending, _without_folders, lambda name: _without_folders(_without_ending(name))):
+        for one, other in ((train, test), (test, train)):
+            plain = {plainer(name): name for name in one.ids if plainer(name) != name}
+            again = overlap(plain, other.ids, video_of)
+            if again.shared <= RARE * shared:
+                continue
+            right, found, _ = min(again.pairs, key=lambda pair: pair[2] != SAME_CLIP)
+            raise DataError(
+                f"Expected names of clips in {one.name} as {other.name} writes them, such as '{right}', but got "
+                f"'{plain[found]}': {again.shared} clips of {other.name} match without folders and endings, and "
+                f"{shared} as they are written. Write both lists in the same way."
+            )
+
+
+def _without_ending(name: str) -> str:
+    """A name without the ending of a media file.
+
+    >>> _without_ending("a/b_1.MP4"), _without_ending("b@0.5")
+    ('a/b_1', 'b@0.5')
+    """
+    start, dot, ending = name.rpartition(".")
+    return start if start and dot + ending.lower() in CLIPS | PICTURES else name
+
+
+def _without_folders(name: str) -> str:
+    return name.replace("\\", "/").rpartition("/")[2]
+
+
+def _looks(name: str) -> str:
+    """How a name is built, to tell lists that name clips in different ways.
+
+    >>> _looks("zpWuikVorYg_000032"), _looks("else_000001"), _looks("else_1.mp4")
+    ('a_000000', 'a_000000', 'a_0.a')
+    """
+    return re.sub(r"[^\W_]+", lambda word: "0" * len(word[0]) if word[0].isdecimal() else "a", name)
 
 
 def leaks(train_spec: str, data: Path | None, test_set: ClipSet, *, must: bool = False) -> str | None:
@@ -127,14 +191,12 @@ def leaks(train_spec: str, data: Path | None, test_set: ClipSet, *, must: bool =
     """
     try:
         train = _trained(train_spec, data)
-        name = test_set.name.partition(":")[0]
-        known = name in registry.names("set") or "." in name
-        video_of = getattr(registry.load("set", name), "video_of", None) if known else None
+        test = Listing(test_set.name, pictures(test_set.rows), *_named_by(test_set))
+        found = audit(train, test)
     except EarsightError as error:
         if must:
             raise
         return f"Test clips in the training list {train_spec} could not be checked: {error}"
-    found = audit(train, Listing(test_set.name, pictures(test_set.rows), video_of))
     clips, videos = len(found.same_clip), len(found.same_video)
     if clips:
         more = f", {videos} more share{'s' * (videos == 1)} a video with it" if videos else ""
@@ -143,7 +205,26 @@ def leaks(train_spec: str, data: Path | None, test_set: ClipSet, *, must: bool =
     if videos:
         verb = "shares" if videos == 1 else "share"
         return f"{videos} of {found.tested} test clips {verb} a video with the training list {train.name}"
+    if not train.module and not set(map(_looks, train.ids)).intersection(map(_looks, test.ids)):
+        return (
+            f"No test clip is in the training list {train.name}, but that may name clips in another way: "
+            f"'{train.ids[0]}' there, '{test.ids[0]}' in {test.name}"
+        )
     return None
+
+
+def _named_by(clip_set: ClipSet) -> tuple[VideoOf | None, tuple[str, ...], str]:
+    """The set that named the clips: how it tells their videos, no sets to test on, and its module.
+
+    A set of your own is opened by its module's name, which need not be what it calls itself.
+    """
+    while isinstance(clip_set, Derived):
+        clip_set = clip_set._whole
+    name = (clip_set.manifest.set if isinstance(clip_set, Packed) else clip_set.name).partition(":")[0]
+    if name not in registry.names("set") and "." not in name:
+        module = sys.modules.get(type(clip_set).__module__)
+        return getattr(module, "video_of", None), (), getattr(module, "__name__", "")
+    return getattr(registry.load("set", name), "video_of", None), (), name
 
 
 def _trained(spec: str, data: Path | None) -> Listing:

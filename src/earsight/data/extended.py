@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from earsight.data import negatives
@@ -36,12 +37,25 @@ def extend(base: ClipSet, path: Path) -> ClipSet:
     return Listed(name, rows, base.layout) if isinstance(base, Listed) else WithNegatives(name, rows, base)
 
 
+def _recordings(row: Row, seen: Row, heard: Row) -> Row:
+    """The negative with the recordings of its two clips, as their set names them."""
+    return replace(row, picture=seen.picture or seen.id, sound=heard.sound or heard.id)
+
+
 class WithNegatives(Derived):
-    """A set with more rows, which show the picture of one of its clips and let the sound of another be heard."""
+    """A set with more rows, which show the picture of one of its clips and let the sound of another be heard.
+
+    In the `rows` that are given these name clips of the set; in those that are kept, the recordings of these clips.
+    """
 
     def __init__(self, name: str, rows: Sequence[Row], base: ClipSet) -> None:
-        super().__init__(name, rows, base)
-        self._at = {row.id: i for i, row in enumerate(base.rows)}
+        at, more = {row.id: i for i, row in enumerate(base.rows)}, rows[len(base) :]
+        self._parts = [(i, i) for i in range(len(base))] + [(at[row.picture], at[row.sound]) for row in more]
+        named = [
+            _recordings(row, base.rows[seen], base.rows[heard])
+            for row, (seen, heard) in zip(more, self._parts[len(base) :], strict=True)
+        ]
+        super().__init__(name, [*base.rows, *named], base)
 
     def files(self, index: int) -> tuple[Path | None, Path | None] | None:
         """The files of a clip's picture and sound, or None where the set keeps no files."""
@@ -52,7 +66,4 @@ class WithNegatives(Derived):
         return find(seen)[0], find(heard)[1]
 
     def parts(self, index: int) -> tuple[int, int]:
-        if index < len(self._whole):
-            return index, index
-        row = self.rows[index]
-        return self._at[row.picture], self._at[row.sound]
+        return self._parts[index]

@@ -42,6 +42,20 @@ def read_table(path: Path) -> list[tuple[int, list[str]]]:
     return [(number, values) for number, values in found if any(values)]
 
 
+def need_commas(path: Path, first: Sequence[str]) -> None:
+    """Refuse a csv file whose `first` line is one value with semicolons or tabs in it: another sign separates values.
+
+    >>> need_commas(Path("a.csv"), ["id", "label;kind"])
+    """
+    signs = {";": "semicolons", "\t": "tabs"}
+    found = [name for sign, name in signs.items() if len(first) == 1 and sign in first[0]]
+    if found:
+        raise DataError(
+            f"Expected values separated by commas in {path}, but got {found[0]}: {first[0][:80]!r}. "
+            "Save it again with commas."
+        )
+
+
 def read_columns(path: Path, needed: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
     """The lines below the first one of a csv file, which names the columns: where each is, and its values by column.
 
@@ -49,6 +63,8 @@ def read_columns(path: Path, needed: Sequence[str]) -> list[tuple[str, dict[str,
     """
     (_, header), *below = read_table(path) or [(1, list[str]())]
     missing = [name for name in needed if name not in header]
+    if missing:
+        need_commas(path, header)
     if missing:
         raise DataError(
             f"Expected columns {', '.join(needed)} in {path}, but got {', '.join(header)[:80] or 'none'}. "
@@ -71,11 +87,27 @@ def read_names(path: Path) -> list[str]:
     """Names of clips, one a line (of a csv file, the first column); blank lines are skipped, repeats count once.
 
     Unlike the ids of published lists, which become file names, these may hold any character: sets of your own name
-    their clips as they like.
+    their clips as they like. A csv file may begin with a line that names a column "id", which is then the one that is
+    read.
     """
-    found = list(dict.fromkeys(name for _, name in read_first(path)))
+    found = list(dict.fromkeys(name for _, name in _names(path)))
     if not found:
         raise DataError(f"Expected at least one clip in {path}, but got none. Write one name a line.")
     if found[0] == "video":
         raise DataError(f"Expected a list of clips, but got pairs in {path}. Name the set as SET+{path}.")
     return found
+
+
+def _names(path: Path) -> list[tuple[int, str]]:
+    if path.suffix != ".csv":
+        return read_first(path)
+    table = read_table(path)
+    if not table:
+        return []
+    if all(len(values) == 1 and ";" in values[0] for _, values in table):
+        need_commas(path, table[0][1])
+    header = [name.lower() for name in table[0][1]]
+    if "id" not in header:
+        return read_first(path)
+    at = header.index("id")
+    return [(number, values[at]) for number, values in table[1:] if len(values) > at and values[at]]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from earsight.config import need
 from earsight.data.lists import LABEL, UNKNOWN, Pair, kind_of, read_pairs, some
@@ -50,8 +51,9 @@ def build(
     """Negatives for the positives in `rows`: the `real` ones in their order, then hard and easy pairs in random order.
 
     Each picture is used once before any is used again. A pair occurs once, and never joins two parts of one video
-    (`video_of`), where the sound's source may well be seen. Where there are no pairs left of a kind, as in a class with
-    a single clip, there are fewer of it: compare with `wanted`. The order of `rows` changes nothing.
+    (`video_of`), nor a picture with a recording that it is heard with in any clip, where the sound's source may well be
+    seen. Where there are no pairs left of a kind, as in a class with a single clip, there are fewer of it: compare with
+    `wanted`. The order of `rows` changes nothing.
     """
     positives = sorted((row for row in rows if row.positive), key=lambda row: row.id)
     labelled = [row for row in positives if row.label]
@@ -86,6 +88,7 @@ def _pairs(rows: list[Row], hard: int, easy: int, seed: int, video_of: Callable[
     random = np.random.default_rng(seed)
     classes = np.unique([row.label for row in rows], return_inverse=True)[1]
     videos = np.unique([video_of(row.id) for row in rows], return_inverse=True)[1]
+    sounds, own = _recordings(rows)
     heard: list[list[int]] = [[] for _ in rows]  # sounds that each picture already goes with
     # Without classes all are equal here, and pairs of "the same class" are then simply pairs.
     plan = [(HARD, hard, True), (EASY, easy, False)] if rows[0].label else [(UNKNOWN, easy, True)]
@@ -101,12 +104,13 @@ def _pairs(rows: list[Row], hard: int, easy: int, seed: int, video_of: Callable[
                     skipped += fresh[at:]
                     break
                 may = ((classes == classes[picture]) == same) & (videos != videos[picture])
+                may &= ~np.isin(sounds, own[picture])
                 may[heard[picture]] = False
-                sounds = np.flatnonzero(may)
-                if len(sounds) == 0:
+                left_over = np.flatnonzero(may)
+                if len(left_over) == 0:
                     skipped.append(picture)
                     continue
-                sound = int(sounds[random.integers(len(sounds))])
+                sound = int(left_over[random.integers(len(left_over))])
                 heard[picture].append(sound)
                 found.append(Negative(rows[picture].id, rows[sound].id, kind))
                 left[kind] -= 1
@@ -114,6 +118,18 @@ def _pairs(rows: list[Row], hard: int, easy: int, seed: int, video_of: Callable[
         if len(found) == before:
             break
     return [found[i] for i in random.permutation(len(found))]
+
+
+def _recordings(rows: list[Row]) -> tuple[npt.NDArray[np.int64], list[list[int]]]:
+    """Which recording each clip is heard with, (N,), and those that belong to its picture: all it is heard with in any
+    clip, and the recording of the picture itself."""
+    number: dict[str, int] = {}
+    sounds = [number.setdefault(row.sound or row.id, len(number)) for row in rows]
+    own: dict[str, set[int]] = {}
+    for row, sound in zip(rows, sounds, strict=True):
+        picture = row.picture or row.id
+        own.setdefault(picture, {number.get(picture, sound)}).add(sound)
+    return np.array(sounds, dtype=np.int64), [sorted(own[row.picture or row.id]) for row in rows]
 
 
 def alone(rows: Iterable[Row]) -> list[str]:

@@ -60,7 +60,7 @@ def _open(path: Path) -> MapFile:
         from earsight.mapfile.parquet import Parquet
 
         return Parquet(path)
-    got = "a single array without ids" if start == b"\x93NUMPY" else "something else"
+    got = "a single array without ids" if start == b"\x93NUMPY" else "something else" if start else "an empty file"
     raise DataError(
         f"Expected an .npz file, a Parquet file or a folder of ID.npy files, but got {got} in {path}. "
         "Save it with np.savez(FILE, id=ids, maps=maps)."

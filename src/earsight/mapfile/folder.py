@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from earsight.data.files import need_commas
 from earsight.errors import DataError
 from earsight.mapfile.base import AnyArray, MapFile, confidence_of
 from earsight.mapfile.npy import read_map, reading
@@ -43,6 +44,8 @@ def _confidence(path: Path, ids: Sequence[str]) -> F32:
             raise DataError(f"Expected at most {_LARGEST >> 20} MiB in {path}, but got more. Check the file.")
         text = path.read_text(encoding="utf-8-sig")
         lines = list(csv.DictReader(io.StringIO(text, newline=""), restkey="", restval=""))
+    if lines:
+        need_commas(path, list(lines[0]))
     if not lines or not {"id", "confidence"} <= set(lines[0]):
         raise DataError(
             f"Expected columns id and confidence in {path}, but got none of them. Write both, with a header."

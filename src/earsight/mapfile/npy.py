@@ -37,6 +37,8 @@ class Header:
 
 def read_header(stream: IO[bytes], size: int, of: str, path: Path) -> Header:
     """The header of an array that takes `size` bytes in all; what it declares must fit that exactly."""
+    if size == 0:
+        raise damaged(path, f"{of} is empty, 0 bytes")
     with reading(path):
         version = np.lib.format.read_magic(stream)
         if version == (1, 0):

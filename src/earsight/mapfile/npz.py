@@ -40,7 +40,7 @@ def open_npz(path: Path) -> MapFile:
                 f"Expected an array `id` beside `maps` in {path}, but got none. "
                 "Save it with np.savez(FILE, id=ids, maps=maps)."
             )
-        if "id" in names or set(names) & _UNNAMED:
+        if "id" in names or set(names) & _UNNAMED or _is_misnamed(archive, path):
             raise DataError(
                 f"Expected arrays `id` and `maps` in {path}, but got {', '.join(names)[:200]}. "
                 "Save it with np.savez(FILE, id=ids, maps=maps)."
@@ -51,6 +51,15 @@ def open_npz(path: Path) -> MapFile:
             bounds = bounds_of(_small(archive, members[names.index(BOUNDS)], BOUNDS, path).ravel().tolist(), path)
     kept = [(name, info) for name, info in zip(names, members, strict=True) if name != BOUNDS]
     return _Members(path, [name for name, _ in kept], [info for _, info in kept], bounds)
+
+
+def _is_misnamed(archive: zipfile.ZipFile, path: Path) -> bool:
+    """Whether a few arrays are a table under other names: something of one dimension beside something of three."""
+    named = {_name(member, path): member for member in archive.infolist()}
+    if BOUNDS in named or len(named) > len(_TABLE):
+        return False
+    sides = {len(_header(archive, member, f"'{name}'", path).shape) for name, member in named.items()}
+    return 1 in sides and max(sides) >= 3
 
 
 class _Table(MapFile):

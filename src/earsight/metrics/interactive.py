@@ -27,7 +27,16 @@ HIGHER_IS_BETTER = {"iiou": True, "iauc": True}
 
 
 def compute(records: Records, protocol: Protocol) -> dict[str, float]:
-    lowest = lowest_ciou(records)
+    return of_units(units(records), protocol)
+
+
+def units(records: Records) -> F64:
+    """What a bootstrap draws in place of clips: whole pictures, of which the lowest cIoU is all that counts."""
+    return lowest_ciou(records)
+
+
+def of_units(lowest: F64, protocol: Protocol) -> dict[str, float]:
+    """The numbers of these pictures; one that is there several times counts as often."""
     found = float(np.mean(reached(lowest, protocol))) if len(lowest) else np.nan
     return {"iiou": found, "iauc": auc(lowest)}
 

@@ -9,19 +9,26 @@ The folder holds:
 is taken. `start` is where the sound begins, in seconds. `kind` is `single` or `multi` for a pair whose source can be
 seen (alone, or among other things that could sound), and `neg_...` where it cannot; the rest then names the kind.
 Boxes are fractions of the picture: centre, width and height. A pair's truth is the boxes of its image and its class.
+
+A clip is called IMAGE+AUDIO@START: both paths as the list has them, without their endings. Where two pictures (or two
+sounds) of a list differ in nothing but the ending they keep it, and a + in the path of a picture is written %2B, so
+that whatever stands before the first + is one picture. The order of the lines plays no part. Audits tell pictures by
+their paths, endings included.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path, PurePath, PurePosixPath
 
 from earsight.data.boxes_csv import number, read_boxes, read_lines
 from earsight.data.clips import ClipSet
 from earsight.data.lists import some
 from earsight.errors import DataError, UsageError
+from earsight.media.accept import CLIPS, PICTURES
 from earsight.media.read import read_pair
 from earsight.types import POSITIVE, Clip, Row
 
@@ -63,19 +70,18 @@ def open(split: str, data: Path | None) -> ClipSet:
         raise DataError(f"Expected a folder of pairs, but got {data}, which is not there. Check --data.")
     lines = read_lines(data / f"pairs_{split}.csv", _PAIR_COLUMNS)
     boxes = read_boxes(data / "boxes.csv")
+    images, sounds = ([_inside(data, line[name], where) for where, line in lines] for name in ("image", "audio"))
+    seen, heard = _short(images), _short(sounds)
     rows: list[Row] = []
     pairs: list[_Pair] = []
-    seen: Counter[str] = Counter()
-    for where, line in lines:
-        image, audio = (_inside(data, line[name], where) for name in ("image", "audio"))
-        pair = _Pair(image, audio, number(where, "start", line["start"], 0, math.inf))
-        id = f"{image.stem}+{audio.stem}@{line['start']}"
-        seen[id] += 1
-        if seen[id] > 1:
-            id = f"{id}#{seen[id]}"
+    first: dict[tuple[str, str, float], str] = {}
+    for (where, line), image, sound in zip(lines, images, sounds, strict=True):
+        pair = _Pair(data / image, data / sound, number(where, "start", line["start"], 0, math.inf))
+        _need_new(first, (image, sound, pair.start), where)
         kind = _kind(where, line["kind"])
         truth = boxes[line["image"], line["cls"]] if kind == POSITIVE else ()
-        rows.append(Row(id, line["cls"], kind, tuple(truth)))
+        id = f"{_quoted(seen[image])}+{heard[sound]}@{line['start']}"
+        rows.append(Row(id, line["cls"], kind, tuple(truth), picture=_quoted(image), sound=_quoted(sound)))
         pairs.append(pair)
     if not rows:
         raise DataError(f"Expected at least one pair, but got none in {data / f'pairs_{split}.csv'}.")
@@ -83,15 +89,52 @@ def open(split: str, data: Path | None) -> ClipSet:
     return Folder(f"folder:{split}", rows, pairs)
 
 
-def _inside(data: Path, text: str, where: str) -> Path:
-    """The file of the folder that a line names. A list comes with the data, and must not reach anything else."""
+def video_of(id: str) -> str:
+    """The picture of a clip, which may be a video, by the name of the clip or of the picture's file.
+
+    >>> video_of("dog/001+dog/001@0.5"), video_of("dog/001.jpg"), video_of("dog/001")
+    ('dog/001', 'dog/001', 'dog/001')
+    """
+    picture = id.partition("+")[0]
+    start, dot, ending = picture.rpartition(".")
+    return start if dot + ending.lower() in CLIPS | PICTURES else picture
+
+
+def _quoted(path: str) -> str:
+    return path.replace("+", "%2B")
+
+
+def _inside(data: Path, text: str, where: str) -> str:
+    """The path of a file in the folder that a line names. A list comes with the data, and must reach nothing else."""
     path = PurePath(text)
     if path.is_absolute() or ".." in path.parts or "\0" in text:
         raise DataError(
             f"Expected a path inside the folder in {where}, but got {text!r}. "
             f"Put the file into {data}, and name it from there."
         )
-    return data / path
+    return path.as_posix()
+
+
+def _short(paths: Iterable[str]) -> dict[str, str]:
+    """Each path without its ending, where that still tells it from the others.
+
+    >>> _short(["cat/1.jpg", "dog/1.jpg", "dog/2.jpg", "dog/2.png"])
+    {'cat/1.jpg': 'cat/1', 'dog/1.jpg': 'dog/1', 'dog/2.jpg': 'dog/2.jpg', 'dog/2.png': 'dog/2.png'}
+    """
+    short = {path: (PurePosixPath(path).parent / PurePosixPath(path).stem).as_posix() for path in paths}
+    count = Counter(short.values())
+    return {path: name if count[name] == 1 and name not in short else path for path, name in short.items()}
+
+
+def _need_new(first: dict[tuple[str, str, float], str], pair: tuple[str, str, float], where: str) -> None:
+    """Refuse a pair that an earlier line has: it would count twice, and as a second sound of its picture."""
+    if pair in first:
+        image, sound, start = pair
+        raise DataError(
+            f"Expected every pair once, but got {image} with {sound} from {start:g} s in {where} and in {first[pair]}. "
+            "Leave one out; of things that sound together, give the boxes one class."
+        )
+    first[pair] = where
 
 
 def _kind(where: str, text: str) -> str:
