@@ -168,7 +168,7 @@ def draw(path: Target, series: Sequence[Series], traces: Sequence[Trace] = ()) -
     """
     metrics = list(dict.fromkeys(one.metric for one in series))
     traced = [name for name in TRACES if any(one.name == name for one in traces)]
-    runs = list(dict.fromkeys(one.run for one in (*traces, *series)))
+    runs = list(dict.fromkeys([*(one.run for one in traces), *(one.run for one in series)]))
     count = len(metrics) + len(traced)
     columns = 2 if count == 4 else min(count, 3)
     rows = -(-count // columns)
