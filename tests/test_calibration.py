@@ -36,11 +36,15 @@ def test_calibration_rejects_everything_when_negatives_are_highest() -> None:
     assert (got.false_alarm, got.recall) == (0, 0)
 
 
-def test_calibration_needs_negatives() -> None:
+def test_calibration_needs_both_kinds_and_names_what_is_missing() -> None:
     with pytest.raises(
         UsageError, match="positives and negatives to calibrate on, but got 2 positives and 0 negatives"
     ):
         calibrate(some_records([0.1, 0.2], []))
+    with pytest.raises(UsageError, match=r"0 negatives\. Use a split that holds clips without a visible source"):
+        calibrate(some_records([0.1, 0.2], []))
+    with pytest.raises(UsageError, match=r"0 positives and 1 negatives\. .* that holds clips with a visible source"):
+        calibrate(some_records([], [0.1]))
     with pytest.raises(UsageError, match="false-alarm rate between 0 and 1, but got 7"):
         calibrate(some_records([0.1], [0.2]), false_alarm=7)
 

@@ -16,7 +16,6 @@ import safetensors
 import safetensors.torch
 import torch
 
-from earsight import checkpoint
 from earsight.checkpoint import FORMAT, WEIGHTS, find_weights, load_weights, read_header, save_weights
 from earsight.config import Inputs
 from earsight.errors import CheckpointError
@@ -201,15 +200,25 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
     saved(path)
     before = path.read_bytes()
 
-    def fail(_tensors: object, beside: Path, metadata: object) -> None:
-        beside.write_bytes(b"half a fi")
+    def fail(beside: Path, content: bytes) -> None:
+        with beside.open("wb") as file:
+            file.write(content[: len(content) // 2])
         raise OSError("disk full")
 
-    monkeypatch.setattr(checkpoint.safetensors.torch, "save_file", fail)
+    monkeypatch.setattr(Path, "write_bytes", fail)
     with pytest.raises(OSError, match="disk full"):
         saved(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["w.safetensors"]
+
+
+def test_weights_may_be_read_by_whom_the_umask_lets(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        saved(tmp_path / "w.safetensors")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "w.safetensors").stat().st_mode & 0o777 == 0o640
 
 
 def test_a_reader_sees_the_old_file_until_the_new_one_is_whole(tmp_path: Path) -> None:

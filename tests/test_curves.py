@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from earsight.curves import Series, draw, read_series
+from earsight.curves import Series, Trace, draw, read_series, read_traces
 from earsight.errors import DataError
 
 
@@ -52,13 +52,30 @@ def test_runs_of_one_name_are_called_by_their_paths(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_without_validation_is_named(tmp_path: Path) -> None:
-    good, bad = a_run(tmp_path / "good", [0.1]), a_run(tmp_path / "bad", [])
-    (bad / "log.jsonl").write_text('{"step": 1, "epoch": 0, "loss": 1.0}\n')
-    with pytest.raises(
-        DataError, match=r"measured while it trained, but .*bad has no validation .* Train it with --val"
-    ):
-        read_series([good, bad], ["ap"])
+def test_a_run_without_validation_has_its_loss_and_rate(tmp_path: Path) -> None:
+    good, bare = a_run(tmp_path / "good", [0.1]), a_run(tmp_path / "bare", [])
+    rows = [{"step": 10 * i, "epoch": 0, "lr": 0.1, "loss": 1.0 / i} for i in (1, 2)]
+    (bare / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert [one.run for one in read_series([good, bare], ["ap"])] == ["good"]
+    assert read_traces([good, bare]) == [
+        Trace("good", "loss", (1,), (1.0,)),
+        Trace("bare", "loss", (10, 20), (1.0, 0.5)),
+        Trace("bare", "lr", (10, 20), (0.1, 0.1)),
+    ]
+
+
+def test_a_run_that_has_not_begun_is_told(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").touch()
+    for read in (read_traces, lambda folders: read_series(folders, ["ap"])):
+        with pytest.raises(DataError, match=r"Expected a run that has taken its first steps, but .* Let it train"):
+            read([tmp_path])
+
+
+def test_a_torn_line_hides_no_others(tmp_path: Path) -> None:
+    path = a_run(tmp_path, [0.1, 0.2]) / "log.jsonl"
+    path.write_text(path.read_text().replace('{"step": 1, "epoch": 1, "val"', '{"st\n{"step": 1, "epoch": 1, "val"'))
+    (one,) = read_series([tmp_path], ["ap"])
+    assert one.values == (0.1, 0.2)
 
 
 def test_what_is_no_run_or_damaged_is_told(tmp_path: Path) -> None:
@@ -90,6 +107,16 @@ def test_any_number_of_runs_and_panels_is_drawn(tmp_path: Path, count: int) -> N
     pixels = imread(tmp_path / "new" / "c.png")
     assert min(pixels.shape[:2]) > 300
     assert pixels[..., :3].std() > 0.01
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_losses_are_drawn_with_and_without_validation(tmp_path: Path, measured: bool) -> None:
+    traces = [Trace(run, name, (1, 2, 3), (0.3, 0.2, 0.1)) for run in "ab" for name in ("loss", "lr")]
+    series = [Series("a", metric, (1, 2), (0.5, 0.6)) for metric in ("ap", "loc_acc") if measured]
+    draw(tmp_path / "c.png", series, traces)
+    height, width = imread(tmp_path / "c.png").shape[:2]
+    assert width == 2 * 5.6 * 150
+    assert (height > 1000) == measured
 
 
 def test_the_same_series_give_the_same_bytes_and_one_epoch_is_enough(tmp_path: Path) -> None:

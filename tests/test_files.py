@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from earsight.errors import UsageError
-from earsight.files import refuse_existing, write_bytes, write_csv
+from earsight.files import refuse_existing, write_atomically, write_bytes, write_csv
 
 
 def test_a_file_is_only_replaced_when_asked(tmp_path: Path) -> None:
@@ -43,6 +43,24 @@ def test_threads_that_write_one_file_at_once_leave_one_whole_file(tmp_path: Path
         list(pool.map(write_bytes, [path] * 4, contents))
     assert path.read_bytes() in contents
     assert [one.name for one in path.parent.iterdir()] == ["a.bin"]
+
+
+def test_a_full_disk_names_the_file_that_was_to_be_written(tmp_path: Path) -> None:
+    def fill(beside: Path) -> None:
+        beside.write_bytes(b"half")
+        Path("/dev/full").write_bytes(b"the other half")
+
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        write_atomically(tmp_path / "a.bin", fill)
+    assert caught.value.filename == str(tmp_path / "a.bin")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_names_the_file_and_not_the_one_beside_it_but_leaves_others_their_name(tmp_path: Path) -> None:
+    for wrong, told in ((Path.unlink, "a.bin"), (lambda _: Path("gone").unlink(), "gone")):
+        with pytest.raises(FileNotFoundError) as caught:
+            write_atomically(tmp_path / "a.bin", wrong)
+        assert Path(caught.value.filename).name == told
 
 
 def test_a_csv_file_quotes_what_would_break_it(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -28,15 +29,26 @@ class Calibration:
     negatives: int
 
 
+_CLIPS = {"positives": "clips with a visible source", "negatives": "clips without a visible source"}
+
+
+def missing(records: Records) -> Literal["", "positives", "negatives"]:
+    """Which of the two kinds that calibrating needs these records lack: "" for neither."""
+    if not records.positives.any():
+        return "positives"
+    return "negatives" if records.positives.all() else ""
+
+
 def calibrate(records: Records, false_alarm: float = 0.1) -> Calibration:
     """The smallest observed confidence that accepts at most a share of `false_alarm` of the negatives."""
     need(0 <= false_alarm <= 1, "a false-alarm rate between 0 and 1", false_alarm)
     positive = np.sort(records.confidence[records.positives])
     negative = np.sort(records.confidence[~records.positives])
-    if len(negative) == 0 or len(positive) == 0:
+    lacks = missing(records)
+    if lacks:
         raise UsageError(
             f"Expected positives and negatives to calibrate on, but got {len(positive)} positives and "
-            f"{len(negative)} negatives. Use a split that holds clips without a visible source."
+            f"{len(negative)} negatives. Use a split that holds {_CLIPS[lacks]}."
         )
     seen = np.unique(records.confidence)
     candidates = np.append(seen, np.nextafter(seen[-1], np.inf))

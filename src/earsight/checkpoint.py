@@ -21,7 +21,7 @@ import earsight
 from earsight import registry
 from earsight.config import Inputs, from_json, to_json
 from earsight.errors import CheckpointError, EarsightError
-from earsight.files import write_atomically
+from earsight.files import write_bytes
 from earsight.methods.base import Method, build
 from earsight.models.encoders import no_start_weights
 
@@ -56,7 +56,8 @@ def save_weights(path: Path, model: Method, name: str, config: Any, meta: Mappin
     }
     tensors = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
     text = {"earsight": json.dumps(header)}
-    write_atomically(path, lambda beside: safetensors.torch.save_file(tensors, beside, metadata=text))
+    # Not safetensors' own save_file: its files are for their owner's eyes only, whatever the umask says.
+    write_bytes(path, safetensors.torch.save(tensors, metadata=text))
 
 
 def find_weights(path: Path | str) -> Path:

@@ -1,11 +1,13 @@
-"""Training curves: what each run scores after every epoch, and what stopping at its best epoch would have reported."""
+"""Training curves: loss and learning rate of each run, what it scores after every epoch, and what stopping at its best
+epoch would have reported."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -56,8 +58,45 @@ class Series:
         return self.values[-1] - self.values[self.best]
 
 
+@dataclass(frozen=True)
+class Trace:
+    """One number of one run while it trains.
+
+    Args:
+        run: what to call the run.
+        name: "loss", or "lr" for the learning rate.
+        steps: after which steps it was written down, counted over all stages.
+        values: one for each of them.
+    """
+
+    run: str
+    name: str
+    steps: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+TRACES = {"loss": "Loss", "lr": "Learning rate"}
+"""What is drawn of every run, and as what."""
+
+
+def read_traces(folders: Sequence[Path]) -> list[Trace]:
+    """Loss and learning rate of each run that has any in its log, run by run."""
+    return [one for folder, run in zip(folders, run_names(folders), strict=True) for one in _traces(folder, run)]
+
+
+def _traces(folder: Path, run: str) -> list[Trace]:
+    found: list[Trace] = []
+    with _readable(folder):
+        for name in TRACES:
+            points = [(int(row["step"]), float(row[name])) for row in _rows(folder) if name in row]
+            if points:
+                steps, values = zip(*points, strict=True)
+                found.append(Trace(run, name, steps, values))
+    return found
+
+
 def read_series(folders: Sequence[Path], metrics: Sequence[str]) -> list[Series]:
-    """Each metric of each run, run by run."""
+    """Each metric of each run that was measured while it trained, run by run."""
     names = run_names(folders)
     return [one for folder, name in zip(folders, names, strict=True) for one in _of_run(folder, name, metrics)]
 
@@ -72,21 +111,38 @@ def run_names(folders: Sequence[Path]) -> list[str]:
     return [str(f) if short.count(name) > 1 else name for f, name in zip(folders, short, strict=True)]
 
 
-def _of_run(folder: Path, name: str, metrics: Sequence[str]) -> list[Series]:
+def _rows(folder: Path) -> list[dict[str, Any]]:
+    """The rows of a run's log, which has to have some."""
     if not (folder / LOG).is_file():
         raise DataError(f"Expected a run's folder, but {folder} has no {LOG}. Name the --out of earsight train.")
+    rows = read_log(folder / LOG)
+    if not rows and (folder / LOG).stat().st_size:
+        raise ValueError("no line of it is one of a log")
+    if not any(key in row for row in rows for key in ("loss", "val")):
+        raise DataError(
+            f"Expected a run that has taken its first steps, but the log of {folder} has no loss and no validation. "
+            "Let it train, then draw it."
+        )
+    return rows
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    """Tell of a log that holds something else than a run writes."""
     try:
-        rows = [(int(row["epoch"]), dict(row["val"])) for row in read_log(folder / LOG) if "val" in row]
+        yield
     except (ValueError, KeyError, TypeError) as error:
         told = " ".join(str(error).split())
         raise DataError(
             f"Expected a run's log, but {folder / LOG} cannot be read ({told}). Train the run again."
         ) from error
+
+
+def _of_run(folder: Path, name: str, metrics: Sequence[str]) -> list[Series]:
+    with _readable(folder):
+        rows = [(int(row["epoch"]), dict(row["val"])) for row in _rows(folder) if "val" in row]
     if not rows:
-        raise DataError(
-            f"Expected a run that was measured while it trained, but {folder} has no validation in its log. "
-            "Train it with --val SET, and with --optim.val-every 1 for a point after every epoch."
-        )
+        return []
     found: dict[str, dict[int, float]] = {metric: {} for metric in metrics}
     before, done = 0, 0
     for epoch, numbers in rows:
@@ -105,21 +161,36 @@ def _of_run(folder: Path, name: str, metrics: Sequence[str]) -> list[Series]:
     return [Series(name, metric, tuple(points), tuple(points.values())) for metric, points in found.items()]
 
 
-def draw(path: Target, series: Sequence[Series]) -> None:
-    """One panel for each metric: per run a solid line, a dashed one of the best so far, dots at best and last epoch."""
+def draw(path: Target, series: Sequence[Series], traces: Sequence[Trace] = ()) -> None:
+    """One panel for each metric: per run a solid line, a dashed one of the best so far, dots at best and last epoch.
+
+    Then one for the loss and one for the learning rate, against steps.
+    """
     metrics = list(dict.fromkeys(one.metric for one in series))
-    runs = list(dict.fromkeys(one.run for one in series))
-    columns = min(len(metrics), 3)
-    rows = -(-len(metrics) // columns)
+    traced = [name for name in TRACES if any(one.name == name for one in traces)]
+    runs = list(dict.fromkeys([*(one.run for one in traces), *(one.run for one in series)]))
+    count = len(metrics) + len(traced)
+    columns = 2 if count == 4 else min(count, 3)
+    rows = -(-count // columns)
     legend_lines = -(-len(runs) // _legend_columns(runs, columns)) + 1
     size = (5.6 * columns, 3.8 * rows + 0.24 * legend_lines)
     figure, grid = new_figure(rows, columns, size)
     panels = np.ravel(np.array(grid, dtype=object))
-    for panel in panels[len(metrics) :]:
+    for panel in panels[count:]:
         panel.set_visible(False)
+    for trace in traces:
+        axes, number = panels[len(metrics) + traced.index(trace.name)], runs.index(trace.run)
+        color, marker = _look(number)
+        axes.plot(trace.steps, trace.values, color=color, lw=1.6)
+        axes.plot(trace.steps[-1], trace.values[-1], marker, color=color, ms=7, zorder=5)
+    for axes, name in zip(panels[len(metrics) :], traced, strict=False):
+        axes.set_title(TRACES[name], loc="left")
+        axes.set_xlabel("Step")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.margins(x=0.04, y=0.08)
     for one in series:
         axes, number = panels[metrics.index(one.metric)], runs.index(one.run)
-        color, marker = PALETTE[number % len(PALETTE)], MARKERS[number // len(PALETTE) % len(MARKERS)]
+        color, marker = _look(number)
         epochs, values = np.array(one.epochs), 100 * np.array(one.values)
         axes.plot(epochs, 100 * np.array(one.best_so_far), color=color, ls=(0, (4, 2)), lw=1.5, alpha=0.9)
         axes.plot(epochs, values, color=color, lw=1.9)
@@ -130,8 +201,13 @@ def draw(path: Target, series: Sequence[Series]) -> None:
         axes.set_xlabel("Epoch")
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.margins(x=0.04, y=0.08)
-    _legend(figure, runs, columns)
+    _legend(figure, runs, columns, measured=bool(series))
     save(figure, path)
+
+
+def _look(number: int) -> tuple[str, str]:
+    """Colour and marker of a run."""
+    return PALETTE[number % len(PALETTE)], MARKERS[number // len(PALETTE) % len(MARKERS)]
 
 
 def _legend_columns(runs: Sequence[str], panels: int) -> int:
@@ -139,14 +215,11 @@ def _legend_columns(runs: Sequence[str], panels: int) -> int:
     return max(1, min(len(runs), 60 * panels // (max(map(len, runs)) + 8)))
 
 
-def _legend(figure: Figure, runs: Sequence[str], panels: int) -> None:
-    """Runs by colour, and under them what the kinds of lines and dots say."""
+def _legend(figure: Figure, runs: Sequence[str], panels: int, measured: bool) -> None:
+    """Runs by colour, and where some were measured, under them what the kinds of lines and dots say."""
     from matplotlib.lines import Line2D
 
-    by_run = [
-        Line2D([], [], color=PALETTE[i % len(PALETTE)], marker=MARKERS[i // len(PALETTE) % len(MARKERS)], lw=1.9)
-        for i in range(len(runs))
-    ]
+    by_run = [Line2D([], [], color=color, marker=marker, lw=1.9) for color, marker in map(_look, range(len(runs)))]
     grey = "#5A5A5A"
     kinds = [
         (Line2D([], [], color=grey, lw=1.9), "after each epoch"),
@@ -158,6 +231,8 @@ def _legend(figure: Figure, runs: Sequence[str], panels: int) -> None:
     labels = [run.replace("$", r"\$") for run in runs]
     many = _legend_columns(runs, panels)
     figure.legend(by_run, labels, loc="outside upper left", ncols=many, frameon=False)
+    if not measured:
+        return
     marks, meanings = zip(*kinds, strict=True)
     across = 4 if panels > 1 else 2
     figure.legend(marks, meanings, loc="outside lower left", ncols=across, frameon=False, fontsize=9)

@@ -6,7 +6,8 @@ import csv
 import io
 import os
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from earsight.errors import UsageError
@@ -15,17 +16,29 @@ from earsight.errors import UsageError
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a file beside `path`, then move it into place: readers see the old file or the new one.
 
-    What `write` raises leaves nothing behind.
+    What `write` raises leaves nothing behind, and an OSError names `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = part_of(path)
     try:
-        write(beside)
-        with beside.open("rb") as file:
-            os.fsync(file.fileno())
-        beside.replace(path)
+        with named(path, beside):
+            write(beside)
+            with beside.open("rb") as file:
+                os.fsync(file.fileno())
+            beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def named(path: Path, beside: Path | None = None) -> Iterator[None]:
+    """Let an OSError that names no file, as those of a full disk do, or the one `beside` it, name `path`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename2 is None and error.filename in (None, beside, str(beside)):
+            error.filename = str(path)
+        raise
 
 
 def part_of(path: Path) -> Path:

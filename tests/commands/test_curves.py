@@ -42,6 +42,27 @@ def test_json_holds_the_series(a_run: Path, tmp_path: Path, capsys: pytest.Captu
     assert one["best"] == {"epoch": 2, "value": 0.4}
 
 
+def test_runs_without_validation_are_drawn_and_named(
+    a_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare, out = tmp_path / "bare", tmp_path / "c.png"
+    bare.mkdir()
+    rows = [{"step": 10 * i, "epoch": 0, "lr": 0.1, "loss": 8.0 / i} for i in (1, 2, 4)]
+    (bare / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["curves", str(a_run), str(bare), "--out", str(out)]) == 0
+    told = capsys.readouterr()
+    assert len(told.out.splitlines()) == 3
+    assert "no validation in the log of bare, so only the loss is drawn. Train with --val SET" in told.err
+    assert main(["curves", str(bare), "--out", str(out), "--force"]) == 0
+    told = capsys.readouterr()
+    assert told.out.splitlines()[1].split() == ["bare", "40", "8", "2", "2"]
+    assert "optimistic" not in told.err
+    assert main(["curves", str(bare), "--out", str(out), "--force", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert values["curves"] == []
+    assert values["training"][0] == {"run": "bare", "name": "loss", "steps": [10, 20, 40], "values": [8.0, 4.0, 2.0]}
+
+
 def test_a_picture_is_not_replaced_unless_forced(
     a_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

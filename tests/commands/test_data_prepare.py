@@ -171,4 +171,4 @@ def test_inputs_that_were_not_packed_are_told(toys: Path, tiny_flags: list[str],
     assert main([*train, "--device", "cpu", *tiny_flags, "--inputs.rate", "8000"]) == 2
     err = capsys.readouterr().err
     assert "toybox:train was packed in" in err
-    assert "Run: earsight data prepare toybox:train --data DIR --out OTHER --rate 8000 --seconds 0.5" in err
+    assert "Run: earsight data prepare toybox:train --out OTHER --rate 8000 --seconds 0.5" in err

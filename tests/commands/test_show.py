@@ -21,7 +21,7 @@ def run(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "run.json").write_text(json.dumps(RECIPES["slavc_toybox"]().to_json()), encoding="utf-8")
     rows = [{"step": 10 * i, "epoch": i // 4, "loss": 5.5 - i, "lr": 0.001} for i in range(1, 7)]
-    rows.insert(4, {"step": 40, "epoch": 0, "val": {"ap": 0.25, "loc_acc": 0.5}})
+    rows.insert(4, {"step": 40, "epoch": 0, "val": {"ap": 0.25, "loc_acc": 0.5, "auc": 0.125}})
     text = "".join(json.dumps(row) + "\n" for row in rows) + '{"step": 70, "ep'
     (folder / "log.jsonl").write_text(text, encoding="utf-8")
     (folder / "state.pt").write_bytes(b"")
@@ -56,6 +56,7 @@ def test_a_run_tells_its_progress_and_how_to_go_on(run: Path, capsys: Captured) 
     assert "ap       25.00" in out
     assert "method.visual_dropout" in out
     assert "step 60  epoch 1  loss -0.5  lr 0.001" in out
+    assert "\n    step 40  epoch 0  AP 25.00  max-F1 -  LocAcc 50.00\n" in out
     assert f"go on with: earsight train --out {run} --resume" in out
 
 

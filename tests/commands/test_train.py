@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +187,7 @@ def test_the_same_preset_goes_on_too(trained: Trained, tmp_path: Path) -> None:
         ("--method.dim 4", "--method.dim 4 where the run has 128"),
         ("--on toybox:test", "--on 'toybox:test' where the run has 'toybox:train'"),
         ("--val none", "--val '' where the run has 'toybox:val'"),
-        ("--limit 3 --protocol paper --data x --inputs.rate 8000 --inputs.hop 99", "and 2 more. Go on with"),
+        ("--limit 3 --protocol paper --val none --inputs.rate 8000 --inputs.hop 99", "and 2 more. Go on with"),
     ],
 )
 def test_flags_that_contradict_the_run_are_refused(
@@ -196,6 +197,19 @@ def test_flags_that_contradict_the_run_are_refused(
     assert main(["train", "-o", str(run), "--resume", *flags.split()]) == 2
     assert message in capsys.readouterr().err
     assert trained.jobs == []
+
+
+def test_what_does_not_decide_the_result_may_change(trained: Trained, tmp_path: Path) -> None:
+    job = RECIPES["slavc_toybox"]()
+    begun_with = replace(job, data="old", optim=replace(job.optim, workers=3, max_failed=0.2))
+    run = begun(tmp_path / "r", begun_with)
+    flags = "--data new --optim.workers 2 --optim.decode cpu --optim.save-every 7 --optim.save-epochs 3"
+    assert main(["train", "-o", str(run), "--resume", *flags.split(), "--optim.max-failed", "0.5"]) == 0
+    changed = replace(job.optim, workers=2, decode="cpu", save_every=7, save_epochs=3, max_failed=0.5)
+    assert trained.jobs == [replace(job, data="new", optim=changed)]
+    # Neither a recipe nor a preset takes them back: only flags change them.
+    assert main(["train", "--recipe", "slavc_toybox", "-o", str(run), "--resume", "--optim.workers", "1"]) == 0
+    assert trained.jobs[1] == replace(begun_with, optim=replace(begun_with.optim, workers=1))
 
 
 def test_another_method_does_not_go_on(trained: Trained, tmp_path: Path, capsys: Captured) -> None:

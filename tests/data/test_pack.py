@@ -157,6 +157,13 @@ def test_a_pack_without_the_split_names_what_it_has(made: Path) -> None:
         open_set("tiny.tones:shreds", made)
 
 
+def test_the_command_to_run_asks_for_a_folder_where_the_set_has_one(made: Path) -> None:
+    with pytest.raises(UsageError, match=r"Run: earsight data prepare toybox:val --out "):
+        open_set("toybox:val", made)
+    with pytest.raises(UsageError, match=r"Run: earsight data prepare vggss:test --data DIR --out "):
+        open_set("vggss:test", made)
+
+
 def test_an_unfinished_pack_is_not_read(own: Path) -> None:
     folder = own / "tiny.tones-val"
     (folder / MANIFEST).rename(folder / "begun.json")

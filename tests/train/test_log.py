@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
+import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -43,6 +46,24 @@ def test_a_row_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
     (tmp_path / LOG).write_text('{"step": 1}\n{"step": 2, "lo')
     assert read_log(tmp_path / LOG) == [{"step": 1}]
     assert read_log(tmp_path / "none.jsonl") == []
+
+
+def test_torn_lines_are_left_out_wherever_they_are(tmp_path: Path) -> None:
+    (tmp_path / LOG).write_bytes(b'{"step": 1}\n{"step": 2, "l\n\xff\xfe\x00\n[3]\n{"step": 4}\n')
+    assert read_log(tmp_path / LOG) == [{"step": 1}, {"step": 4}]
+
+
+def test_a_log_that_does_not_fit_names_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    log = RunLog(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "_file", SimpleNamespace(write=len, flush=full))
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            log.write({"step": 1})
+    assert caught.value.filename == str(tmp_path / LOG)
+    log.close()
 
 
 def test_only_the_first_process_writes(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import torch
 import tiny
 from earsight.checkpoint import WEIGHTS, load_weights, read_header
 from earsight.config import Inputs, Supervision
+from earsight.data.clips import ClipSet, Some
 from earsight.device import pick_device
 from earsight.errors import DataError, MediaError, TrainingError, UsageError
 from earsight.methods.base import Stage
@@ -263,6 +265,7 @@ def test_a_new_run_tells_what_its_picture_encoder_starts_from(
     train(job, tmp_path / "run", device="cpu")
     assert capsys.readouterr().err.count("the picture encoder starts from file start.pth, sha256 ") == 1
     (tmp_path / "run" / WEIGHTS).unlink()
+    (tmp_path / "start.pth").unlink()  # a run that goes on does not need it any more
     train(job, tmp_path / "run", device="cpu", resume=True)
     assert "starts from" not in capsys.readouterr().err
 
@@ -284,6 +287,53 @@ def test_what_cannot_work_is_refused_before_the_folder_is_touched(tmp_path: Path
         with pytest.raises(UsageError, match=told):
             train(job, tmp_path / "run", device="cpu")
         assert not (tmp_path / "run").exists()
+
+
+def only(monkeypatch: pytest.MonkeyPatch, of: str, at: Sequence[int]) -> None:
+    """Let a split of the tiny set hold these clips alone."""
+
+    def opened(split: str, data: Path | None = None) -> ClipSet:
+        return Some(tones.Tones(split), at) if split == of else tones.Tones(split)
+
+    monkeypatch.setattr(tones, "open", opened)
+
+
+def test_a_validation_list_without_positives_is_refused_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only(monkeypatch, "val", [1, 2, 5])
+    with pytest.raises(UsageError, match=r"Expected positives to validate on, but got none among 3 clips of tiny"):
+        train(tiny.job(), tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("torn", "at", "told"),
+    [
+        (None, [0, 3, 4, 7], "no calibration: tiny.tones:val has no negatives, so no confidence can be called too low"),
+        (
+            1,
+            [*range(0, 64, 4), *range(3, 64, 4), 1],
+            "has no negatives that can be read, so no confidence",
+        ),
+        (
+            0,
+            [*range(1, 64, 4), *range(2, 64, 4), 0],
+            "has no positives that can be read, so no confidence",
+        ),
+    ],
+)
+def test_without_both_kinds_a_run_ends_uncalibrated(
+    torn: int | None, at: list[int], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    only(monkeypatch, "val", at)
+    monkeypatch.setitem(tones.TORN, "val", () if torn is None else (torn,))
+    header = read_header(train(tiny.job(epochs=1, limit=0), tmp_path / "run", device="cpu"))
+    assert header["calibration"] is None
+    err = capsys.readouterr().err
+    assert told in err
+    assert ("AP -  max-F1 -  LocAcc -  on tiny.tones:val" in err) == (torn == 0)
 
 
 def test_a_run_says_how_many_clips_have_their_ground_truth_used(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import json
 import random
 import signal
 from dataclasses import replace
@@ -12,10 +15,15 @@ import pytest
 import torch
 
 import tiny
-from earsight.errors import CheckpointError, UsageError
+from earsight import files
+from earsight.checkpoint import WEIGHTS, read_header
+from earsight.data.clips import ClipSet, Some
+from earsight.errors import CheckpointError, DataError, TrainingError, UsageError
+from earsight.train import loop
 from earsight.train.job import Job
+from earsight.train.lock import LOCK, FolderLock
 from earsight.train.loop import train
-from tiny import killing, processes, two_stages
+from tiny import killing, processes, tones, two_stages
 
 KILLS = 20
 
@@ -129,6 +137,157 @@ def test_a_finished_run_is_left_as_it_is(finished: Path) -> None:
 def test_other_settings_are_refused(finished: Path) -> None:
     with pytest.raises(UsageError, match=r"Expected the settings that .* was begun with, but got other limit, optim\."):
         train(tiny.job(epochs=2, limit=24), finished, device="cpu", resume=True)
+
+
+def stopped(job: Job, out: Path) -> Path:
+    """The folder of a run that was killed after its last epoch."""
+    train(job, out, device="cpu")
+    (out / WEIGHTS).unlink()
+    return out
+
+
+def shorten(monkeypatch: pytest.MonkeyPatch, of: str, clips: int) -> None:
+    """Let a split of the tiny set hold its first clips alone."""
+
+    def opened(split: str, data: Path | None = None) -> ClipSet:
+        return Some(tones.Tones(split), range(clips)) if split == of else tones.Tones(split)
+
+    monkeypatch.setattr(tones, "open", opened)
+
+
+@pytest.mark.parametrize(("split", "told"), [("train", "training"), ("val", "validation")])
+def test_a_list_that_was_changed_meanwhile_is_refused(
+    split: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = tiny.job(epochs=1, limit=40)
+    out = stopped(job, tmp_path / "run")
+    before = (out / "run.json").read_bytes()
+    shorten(monkeypatch, split, 30)
+    message = (
+        rf"Expected the {told} list that the run was begun with \(hash \w{{12}}, 40 clips\), but got hash \w{{12}}, "
+        r"30 clips\. Restore it, or start a new run\."
+    )
+    with pytest.raises(DataError, match=message):
+        train(replace(job, data="elsewhere"), out, device="cpu", resume=True)
+    assert (out / "run.json").read_bytes() == before
+    monkeypatch.undo()
+    assert train(job, out, device="cpu", resume=True).is_file()
+
+
+def test_a_state_without_its_lists_goes_on_and_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = tiny.job(epochs=1, limit=40, val="")
+    out = stopped(job, tmp_path / "run")
+    state = torch.load(out / "state.pt", weights_only=True)
+    del state["lists"]  # as states were before
+    torch.save(state, out / "state.pt")
+    shorten(monkeypatch, "train", 30)
+    assert train(job, out, device="cpu", resume=True).is_file()
+    (out / WEIGHTS).unlink()
+    state["position"] |= {"epoch": 0, "step": 4}
+    torch.save(state, out / "state.pt")
+    with pytest.raises(UsageError, match=r"Expected at least 4 batches an epoch, .*, but got 3 of 30 readable clips"):
+        train(job, out, device="cpu", resume=True)
+
+
+def test_what_does_not_decide_the_result_may_be_changed_and_is_written_down(tmp_path: Path) -> None:
+    job = tiny.job(epochs=1, limit=16, val="")
+    out = stopped(job, tmp_path / "run")
+    optim = replace(job.optim, decode="cpu", save_every=7, save_epochs=2, max_failed=0.5)
+    moved = replace(job, data="elsewhere", optim=optim)
+    assert train(moved, out, device="cpu", resume=True).is_file()
+    assert json.loads((out / "run.json").read_text()) == moved.to_json()
+    assert read_header(out)["training"]["job"] == moved.to_json()
+    with pytest.raises(UsageError, match=r"but got other optim\."):
+        train(replace(moved, optim=replace(optim, seed=1)), out, device="cpu", resume=True)
+
+
+@pytest.mark.parametrize("how", [{}, {"resume": True}, {"force": True}])
+def test_a_run_that_another_process_trains_is_left_alone(tmp_path: Path, how: dict[str, bool]) -> None:
+    job = tiny.job(epochs=1, limit=16, val="")
+    out = stopped(job, tmp_path / "run")
+    before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    with FolderLock(out) as lock:
+        lock.take()
+        with pytest.raises(UsageError, match=r"Expected a run that nobody trains, but another process trains in .*run"):
+            train(job, out, device="cpu", **how)
+        after = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+        assert after == before | {LOCK: b""}
+    assert train(job, out, device="cpu", resume=True).is_file()
+    assert not (out / LOCK).exists()
+
+
+def test_the_folder_is_held_while_a_run_works_and_let_go_when_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, job = tmp_path / "run", tiny.job(epochs=1, limit=16, val="")
+
+    def second(*args: Any) -> Any:
+        with pytest.raises(UsageError, match="another process trains"):
+            train(job, out, device="cpu", resume=True)
+        raise TrainingError("enough")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "usable", second)
+        with pytest.raises(TrainingError, match="enough"):
+            train(job, out, device="cpu")
+    assert train(job, out, device="cpu", resume=True).is_file()
+
+
+def test_what_a_killed_process_held_is_free_and_no_file_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / LOCK).touch()
+    assert train(tiny.job(epochs=1, limit=16, val=""), tmp_path, device="cpu").is_file()
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_where_there_are_no_locks_a_run_goes_on_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(handle: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    assert train(tiny.job(epochs=1, limit=16, val=""), tmp_path / "run", device="cpu").is_file()
+    assert not (tmp_path / "run" / LOCK).exists()
+
+
+def test_a_lock_whose_file_has_gone_with_its_holder_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, moments = fcntl.flock, iter(["gone", "there"])
+
+    def gone_meanwhile(handle: int, how: int) -> None:
+        if next(moments) == "gone":
+            (tmp_path / LOCK).unlink()
+        real(handle, how)
+
+    with FolderLock(tmp_path) as lock:
+        monkeypatch.setattr(fcntl, "flock", gone_meanwhile)
+        lock.take()
+        monkeypatch.undo()
+        with pytest.raises(UsageError, match="another process trains"), FolderLock(tmp_path) as other:
+            other.take()
+
+
+@pytest.mark.parametrize("name", ["state.pt", "best.pt", "weights.safetensors"])
+def test_a_full_disk_is_told_with_what_did_not_fit_and_how_to_go_on(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, job = tmp_path / "run", tiny.job(epochs=1, limit=16, keep="best")
+    real = files.part_of
+
+    def on_a_full_disk(path: Path) -> Path:
+        beside = real(path)
+        if path.name == name:
+            beside.symlink_to("/dev/full")
+        return beside
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "part_of", on_a_full_disk)
+        message = (
+            rf"Expected room for .*{name}, but the disk is full\. Free some, then: earsight train --out .* --resume"
+        )
+        with pytest.raises(TrainingError, match=message):
+            train(job, out, device="cpu")
+    assert not list(out.glob(".*"))
+    assert train(job, out, device="cpu", resume=True).is_file()
 
 
 def test_a_folder_with_files_is_refused(finished: Path, tmp_path: Path) -> None:

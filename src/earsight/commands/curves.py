@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from earsight.commands.screen import note, say, say_json
 from earsight.config import need
-from earsight.curves import Series, draw, read_series
+from earsight.curves import Series, Trace, draw, read_series, read_traces, run_names
 from earsight.files import refuse_existing
 from earsight.metrics.base import module_of
 from earsight.tabular import render, title
@@ -35,15 +36,33 @@ def run(
     need(out.suffix.lower() == ".png", "a .png file to write", out, "Let the name of --out end in .png.")
     need(not out.is_dir(), "a file to write", f"the folder {out}", "Name a file in it.")
     refuse_existing([out], force)
-    series = read_series(runs, list(dict.fromkeys(metrics)))
-    draw(out, series)
+    series, traces = read_series(runs, list(dict.fromkeys(metrics))), read_traces(runs)
+    draw(out, series, traces)
     if json:
-        say_json({"curves": [plain(one) for one in series]})
+        say_json({"curves": [plain(one) for one in series], "training": [asdict(one) for one in traces]})
     else:
-        say(render([line(one) for one in series]))
-    note(OPTIMISTIC)
+        say(render([line(one) for one in series] or [loss_line(one) for one in traces if one.name == "loss"]))
+    if series:
+        note(OPTIMISTIC)
+    measured = {one.run for one in series}
+    without = [name for name in run_names(runs) if name not in measured]
+    if without:
+        note(f"note: no validation in the log of {', '.join(without)}, so only the loss is drawn. "
+             "Train with --val SET, and --optim.val-every 1 for a point after every epoch.")  # fmt: skip
     note(f"plot: {out}")
     return 0
+
+
+def loss_line(one: Trace) -> dict[str, str]:
+    """A row of the table where no run was measured."""
+    first, last, lowest = one.values[0], one.values[-1], min(one.values)
+    return {
+        "run": one.run,
+        "steps": str(one.steps[-1]),
+        "first loss": f"{first:.4g}",
+        "lowest": f"{lowest:.4g}",
+        "last": f"{last:.4g}",
+    }
 
 
 def line(one: Series) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 from earsight.commands.screen import flat, pairs, say, say_json
 from earsight.data.manifest import BEGUN, MANIFEST, is_pack, read_json, read_manifest, splits_in
 from earsight.errors import EarsightError, UsageError
+from earsight.train.log import read_log, shown
 
 Found = tuple[dict[str, Any], Callable[[dict[str, Any]], str]]
 """Plain values for --json, and what makes text of them."""
@@ -98,7 +99,7 @@ def weights_text(values: dict[str, Any]) -> str:
 
 def of_run(path: Path) -> dict[str, Any]:
     settings = _read_json(path / "run.json", "a run's settings")
-    rows = _log(path / "log.jsonl")
+    rows = read_log(path / "log.jsonl")
     trained = [row for row in rows if "loss" in row]
     measured = [row for row in rows if "val" in row]
     done = (path / "weights.safetensors").is_file()
@@ -227,20 +228,14 @@ def _read_json(path: Path, what: str) -> dict[str, Any]:
     return values
 
 
-def _log(path: Path) -> list[dict[str, Any]]:
-    """Rows of a log; the last line of a run that is under way may be half written."""
-    rows = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
-        try:
-            row = json_format.loads(line)
-        except json_format.JSONDecodeError:
-            continue
-        rows += [row] if isinstance(row, dict) else []
-    return rows
-
-
 def _line(row: dict[str, Any]) -> str:
-    return "  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in flat(row).items())
+    """A row of the log; of a validation what training itself shows.
+
+    >>> _line({"step": 4, "epoch": 0, "val": {"ap": 0.5, "max_f1": 0.25, "loc_acc": 1.0, "loc_acc/small": 0.0}})
+    'step 4  epoch 0  AP 50.00  max-F1 25.00  LocAcc 100.00'
+    """
+    words = [f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items() if k != "val"]
+    return "  ".join([*words, *([shown(row["val"])] if "val" in row else [])])
 
 
 def _bytes(count: int) -> str:

@@ -16,7 +16,7 @@ from earsight import protocols, registry
 from earsight.commands.screen import flat, note, say
 from earsight.config import Inputs, Optim, need
 from earsight.errors import UsageError
-from earsight.train.job import Job
+from earsight.train.job import Job, deciding
 
 NONE = "none"
 """`--val none`: no validation."""
@@ -83,7 +83,7 @@ def start(given: Given) -> Job:
         need(not given.preset, "--recipe or --preset", "both", "A recipe holds all settings already.")
         job = RECIPES[given.recipe]()
         _need_method(given, job.method, f"the recipe {given.recipe} trains")
-        return job
+        return _as_begun(given, job)
     if given.run and not given.preset:
         from earsight.train.folder import load_job
 
@@ -97,7 +97,17 @@ def start(given: Given) -> Job:
     if given.preset not in module.PRESETS:
         raise registry.unknown("preset", given.preset, sorted(module.PRESETS))
     preset = module.PRESETS[given.preset]()
-    return Job(given.method, preset.config, preset.inputs, preset.optim, on="", protocol=preset.protocol)
+    job = Job(given.method, preset.config, preset.inputs, preset.optim, on="", protocol=preset.protocol)
+    return _as_begun(given, job)
+
+
+def _as_begun(given: Given, job: Job) -> Job:
+    """The settings with those of the run that goes on, if one does, which only flags may change."""
+    if given.run is None:
+        return job
+    from earsight.train.folder import load_job
+
+    return job.worked_on_like(load_job(given.run))
 
 
 def defaults(given: Given, begin: Job) -> dict[str, Any]:
@@ -151,8 +161,8 @@ def run(
 
 
 def refuse_changes(begun: Job, now: Job, run: Path) -> None:
-    """A run goes on with the settings it was begun with, and no others."""
-    was, wanted = flat(begun.to_json()), flat(now.to_json())
+    """A run goes on with the settings it was begun with, but for those that do not decide its result."""
+    was, wanted = flat(deciding(begun.to_json())), flat(deciding(now.to_json()))
     changed = [name for name in wanted if wanted[name] != was.get(name)]
     if changed:
         told = "; ".join(f"{_flag(name)} {wanted[name]!r} where the run has {was.get(name)!r}" for name in changed[:3])

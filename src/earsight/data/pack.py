@@ -11,6 +11,7 @@ and weights tell the same list; their pictures went through JPEG once more and t
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,15 @@ def find(data: Path, spec: str) -> Path | None:
     there = [read_manifest(one).set for one in splits_in(data) if (one / MANIFEST).is_file()]
     got = "an unfinished one" if (folder / BEGUN).is_file() else ", ".join(there) or "nothing"
     raise UsageError(
-        f"Expected {spec} in the pack {data}, but got {got}. Run: earsight data prepare {spec} --data DIR --out {data}"
+        f"Expected {spec} in the pack {data}, but got {got}. "
+        f"Run: earsight data prepare {spec}{_folder(spec)} --out {data}"
     )
+
+
+def _folder(spec: str) -> str:
+    """The flag for a set's folder of media; nothing for a set that opens without one."""
+    takes = signature(registry.load("set", spec.partition(":")[0]).open).parameters.get("data")
+    return "" if takes is not None and takes.default is None else " --data DIR"
 
 
 class Packed(ClipSet):
@@ -93,7 +101,8 @@ class Packed(ClipSet):
             raise UsageError(
                 f"Expected {seconds:g} s of sound at {rate} samples per second, but {self.manifest.set} was packed in "
                 f"{self.folder.parent} with {packed.seconds:g} s at {packed.rate}. Run: earsight data prepare "
-                f"{self.manifest.set} --data DIR --out OTHER --rate {rate} --seconds {max(seconds, packed.seconds):g}"
+                f"{self.manifest.set}{_folder(self.manifest.set)} --out OTHER --rate {rate} "
+                f"--seconds {max(seconds, packed.seconds):g}"
             )
 
     def stored(self, index: int) -> Stored:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
 
 from earsight import registry
 from earsight.checkpoint import WEIGHTS
-from earsight.errors import CheckpointError, UsageError
+from earsight.errors import CheckpointError, TrainingError, UsageError
 from earsight.files import is_part, write_text
-from earsight.train.job import Job
+from earsight.train.job import Job, deciding
+from earsight.train.lock import LOCK
 from earsight.train.log import BOARD, LOG
 from earsight.train.state import STATE
 
@@ -26,14 +28,14 @@ def check_folder(job: Job, out: Path, *, resume: bool, force: bool) -> None:
     """Refuse a folder with other files or a run with other settings, before anything is read or written."""
     path = out / RUN
     if path.exists() and resume:
-        begun, now = _settings(path), job.to_json()
+        begun, now = deciding(_settings(path)), deciding(job.to_json())
         changed = sorted(key for key in now if begun.get(key) != now[key])
         if changed:
             raise UsageError(
                 f"Expected the settings that {out} was begun with, but got other {', '.join(changed)}. "
                 "Resume without changing settings, or start a new run in another folder."
             )
-    elif out.exists() and not set(out.iterdir()) <= set(_half_written(out)):
+    elif out.exists() and not set(out.iterdir()) <= {out / LOCK, *_half_written(out)}:
         if resume:
             raise CheckpointError(
                 f"Expected a run to resume in {out}, but there is no {RUN} in it. "
@@ -47,18 +49,28 @@ def check_folder(job: Job, out: Path, *, resume: bool, force: bool) -> None:
 
 
 def prepare_folder(job: Job, out: Path, *, resume: bool, force: bool) -> None:
-    """Write the run's settings into its folder, or check that they are the ones it was begun with."""
+    """Write the run's settings into its folder; where it goes on, those that may be others than it was begun with."""
     check_folder(job, out, resume=resume, force=force)
     for part in _half_written(out):
         part.unlink()
     if resume and (out / RUN).exists():
-        return
-    for name in _WRITTEN:
-        (out / name).unlink(missing_ok=True)
-    for events in (out / BOARD).glob("events.out.tfevents.*"):
-        events.unlink()
-    out.mkdir(parents=True, exist_ok=True)
+        if _settings(out / RUN) == job.to_json():
+            return
+    else:
+        for name in _WRITTEN:
+            (out / name).unlink(missing_ok=True)
+        for events in (out / BOARD).glob("events.out.tfevents.*"):
+            events.unlink()
     write_text(out / RUN, json.dumps(job.to_json(), indent=2) + "\n")
+
+
+def no_room(error: OSError, out: Path) -> TrainingError | None:
+    """What to tell when a file of the run in `out` did not fit on its disk; None when something else went wrong."""
+    full = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota of the disk is used up"}
+    if error.errno not in full or error.filename is None or not Path(error.filename).is_relative_to(out):
+        return None
+    again = f"then: earsight train --out {out} --resume" if (out / RUN).exists() else "then start again."
+    return TrainingError(f"Expected room for {error.filename}, but {full[error.errno]}. Free some, {again}")
 
 
 def _half_written(out: Path) -> list[Path]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from earsight.config import Inputs, Optim, Supervision, from_json, need, to_json
+
+FREE = ("data", "optim.workers", "optim.decode", "optim.save_every", "optim.save_epochs", "optim.max_failed")
+"""What may be changed when a run goes on: where its data lie, and how it is worked on. Its lists stay the same."""
 
 
 @dataclass(frozen=True)
@@ -55,3 +58,21 @@ class Job:
         """Read a run's settings back; `config_type` is the method's Config."""
         job = from_json(cls, {k: v for k, v in values.items() if k != "config"} | {"config": None})
         return cls(**{**job.__dict__, "config": from_json(config_type, values["config"])})
+
+    def worked_on_like(self, other: Job) -> Job:
+        """This job with those settings of another that may be changed when a run goes on."""
+        names = [name.removeprefix("optim.") for name in FREE if name.startswith("optim.")]
+        return replace(self, data=other.data, optim=replace(self.optim, **{n: getattr(other.optim, n) for n in names}))
+
+
+def deciding(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A job's plain values without what may be changed when the run goes on.
+
+    >>> deciding({"on": "toybox", "data": "/tmp", "optim": {"epochs": 3, "workers": 8}})
+    {'on': 'toybox', 'optim': {'epochs': 3}}
+    """
+    return {
+        name: deciding(value, f"{prefix}{name}.") if isinstance(value, dict) else value
+        for name, value in values.items()
+        if prefix + name not in FREE
+    }

@@ -14,8 +14,13 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from earsight.files import named
+from earsight.metrics.base import TITLES
+
 LOG = "log.jsonl"
 BOARD = "tensorboard"
+SHOWN = ("ap", "max_f1", "loc_acc")
+"""Of the numbers of a validation, those that a line has room for."""
 
 
 class RunLog:
@@ -31,25 +36,28 @@ class RunLog:
         self._board: Any = None
         if not main:
             return
-        path = folder / LOG
-        self._file = path.open("r+b" if path.exists() else "w+b")
+        self._path, self._events = folder / LOG, folder / BOARD
+        self._file = self._path.open("r+b" if self._path.exists() else "w+b")
         # A log that somebody cut shorter is not filled up: truncate would write zeros.
         self._file.truncate(min(keep, self._file.seek(0, os.SEEK_END)))
         self._file.seek(0, os.SEEK_END)
         if importlib.util.find_spec("tensorboard") is not None:
             from torch.utils.tensorboard import SummaryWriter
 
-            self._board = SummaryWriter(str(folder / BOARD), purge_step=first_step)
+            with named(self._events):
+                self._board = SummaryWriter(str(self._events), purge_step=first_step)
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Append one row; nested numbers appear in TensorBoard as "group/name"."""
         if not self._main:
             return
-        self._file.write(json.dumps(row).encode() + b"\n")
-        self._file.flush()
+        with named(self._path):
+            self._file.write(json.dumps(row).encode() + b"\n")
+            self._file.flush()
         if self._board is not None:
-            for name, value in _numbers(row):
-                self._board.add_scalar(name, value, row.get("step", 0))
+            with named(self._events):
+                for name, value in _numbers(row):
+                    self._board.add_scalar(name, value, row.get("step", 0))
 
     @property
     def bytes(self) -> int:
@@ -58,20 +66,45 @@ class RunLog:
     def sync(self) -> None:
         """Make sure the rows are on disk before a state that counts on them is written."""
         if self._main:
-            os.fsync(self._file.fileno())
+            with named(self._path):
+                os.fsync(self._file.fileno())
 
     def close(self) -> None:
         if self._main:
-            self._file.close()
+            with named(self._path):
+                self._file.close()
             if self._board is not None:
-                self._board.close()
+                with named(self._events):
+                    self._board.close()
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The rows of a run's log; none when it has not begun. A last line that is still being written is left out."""
+    """The rows of a run's log; none when it has not begun.
+
+    Lines that are torn, and a last one that is still being written, are left out.
+    """
     if not path.is_file():
         return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+    rows = [_row(line) for line in path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]]
+    return [row for row in rows if row is not None]
+
+
+def _row(line: str) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def shown(numbers: Mapping[str, float]) -> str:
+    """These numbers of a validation in a line, in percent; a dash for one that is not defined.
+
+    >>> shown({"ap": 0.5, "loc_acc": 0.25})
+    'AP 50.00  max-F1 -  LocAcc 25.00'
+    """
+    told = {name: f"{100 * numbers[name]:.2f}" if name in numbers else "-" for name in SHOWN}
+    return "  ".join(f"{TITLES[name]} {value}" for name, value in told.items())
 
 
 def _numbers(row: Mapping[str, Any], prefix: str = "") -> list[tuple[str, float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -23,14 +24,25 @@ from earsight.data.sampler import batch_at, need_classes, steps_per_epoch
 from earsight.device import own_device, pick_device
 from earsight.evaluate import Evaluation
 from earsight.methods.base import Method, build
-from earsight.models.encoders import starts_of
-from earsight.train.folder import check_folder, prepare_folder
+from earsight.models.encoders import no_start_weights, starts_of
+from earsight.train.folder import check_folder, no_room, prepare_folder
 from earsight.train.job import Job
+from earsight.train.lock import FolderLock
 from earsight.train.log import Bar, RunLog
 from earsight.train.look import Seen, look, usable
-from earsight.train.measure import TrainingContext, finish, need_answers, validate
+from earsight.train.measure import TrainingContext, finish, need_answers, need_positives, validate
 from earsight.train.optim import load_optimizer, lr_at, make_optimizer
-from earsight.train.state import STATE, Position, StateWriter, load_state, random_state, restore_random
+from earsight.train.state import (
+    STATE,
+    Lists,
+    Position,
+    StateWriter,
+    lists_of,
+    load_state,
+    need_same_lists,
+    random_state,
+    restore_random,
+)
 from earsight.train.stepping import Stepper, need_graph, prepared
 from earsight.train.supervision import annotated, unknown_names
 
@@ -53,13 +65,35 @@ def train(job: Job, out: Path, *, device: str = "auto", resume: bool = False, fo
 
 
 def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) -> Path:
-    """The whole run, in every process that takes part."""
+    """The whole run, in every process that takes part; the first one holds the folder against other runs."""
+    with FolderLock(out) as lock:
+        try:
+            return _run(job, out, where, lock, resume=resume, force=force)
+        except OSError as error:
+            told = no_room(error, out)
+            if told is None:
+                raise
+            raise told from error
+
+
+def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: bool, force: bool) -> Path:
     # What cannot work is refused before the folder is touched. The weights come last: a run that has them is finished.
     rank, world, asked = distributed.rank(), distributed.world(), job
     main = rank == 0
+
+    def hold() -> None:
+        if out.is_dir():
+            lock.take()
+        check_folder(asked, out, resume=resume, force=force)
+
+    def begin() -> None:
+        out.mkdir(parents=True, exist_ok=True)
+        lock.take()
+        prepare_folder(asked, out, resume=resume, force=force)
+
     need(bool(job.val) or job.optim.keep == "last", "a validation set to keep the best epoch by", "none",
          "Add --val SET, or use --optim.keep last.")  # fmt: skip
-    distributed.by_first(lambda: check_folder(asked, out, resume=resume, force=force))
+    distributed.by_first(hold)
     if resume and (out / WEIGHTS).exists():
         return out / WEIGHTS
     if job.optim.deterministic:
@@ -76,6 +110,22 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
     per_epoch = steps_per_epoch(count, job.optim.batch_size)
     need(per_epoch > 0, f"at least one batch of {job.optim.batch_size} clips", f"{count} in {clips.name}",
          "Lower --optim.batch-size, or use more clips.")  # fmt: skip
+    if val is not None:
+        need_positives(val)
+
+    # Where the run was left, and that it goes on with the lists it was begun with.
+    position, saved = Position(), None
+    if resume and (out / STATE).exists():
+        position, saved = load_state(out / STATE)
+
+    def same_lists() -> Lists:
+        lists = lists_of(clips, val)
+        need_same_lists((saved or {}).pop("lists", {}), lists)
+        return lists
+
+    lists = distributed.by_first(same_lists)
+    need(position.step <= per_epoch, f"at least {position.step} batches an epoch, which the run has taken",
+         f"{per_epoch} of {count} readable clips", "Restore the training list, or start a new run.")  # fmt: skip
     need(job.optim.batch_size >= world, f"a batch of at least one clip for each of {world} processes",
          job.optim.batch_size)  # fmt: skip
     labels = [row.label for row in clips.rows]
@@ -85,7 +135,8 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
 
     # The method. Every process draws the same numbers, so all start from the same weights.
     torch.manual_seed(job.optim.seed)
-    model = build(job.method, job.config, job.inputs)
+    with no_start_weights() if saved else nullcontext():  # the state replaces them, and their file may be gone
+        model = build(job.method, job.config, job.inputs)
     stages = model.stages(job.optim.epochs)
     need_graph(model, job.method, job.optim, job.supervision, where)
     clips.can_give(job.inputs.rate, model.training_seconds)
@@ -95,10 +146,7 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
         need_answers(model, job)
 
     # The folder.
-    distributed.by_first(lambda: prepare_folder(asked, out, resume=resume, force=force))
-    position, saved = Position(), None
-    if resume and (out / STATE).exists():
-        position, saved = load_state(out / STATE)
+    distributed.by_first(begin)
     position.failures.update((clips.rows[i].id, reason) for i, reason in lost.items())
     log = RunLog(out, position.log_bytes, first_step=position.total_steps, main=main)
     bar = Bar(sum(stage.epochs for stage in stages) * per_epoch, position.total_steps, job.optim.batch_size, main)
@@ -118,7 +166,7 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
     if position.total_steps:
         bar.line(f"resuming at epoch {position.epoch + 1}, step {position.step + 1}")
 
-    states = StateWriter(out / STATE, beside=where if where.type == "cuda" and world == 1 else None)
+    states = StateWriter(out / STATE, lists, beside=where if where.type == "cuda" and world == 1 else None)
 
     def save() -> None:
         log.sync()
@@ -209,8 +257,8 @@ def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) 
         if loader is not None:
             loader.close()
         states.wait()
-        log.close()
         bar.close()
+        log.close()
     return out / WEIGHTS
 
 

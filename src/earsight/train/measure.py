@@ -13,24 +13,31 @@ import torch
 from torch import Tensor, nn
 
 from earsight import distributed, protocols
-from earsight.calibration import calibrate, universal_level
+from earsight.calibration import calibrate, missing, universal_level
 from earsight.checkpoint import WEIGHTS, save_weights
+from earsight.config import need
 from earsight.data.clips import ClipSet
 from earsight.data.loading import eval_batches
 from earsight.errors import DataError
 from earsight.evaluate import Evaluation, evaluate_all
-from earsight.files import write_atomically, write_text
+from earsight.files import write_text
 from earsight.masking import native_confidence
 from earsight.methods.base import Method
-from earsight.metrics.base import TITLES
 from earsight.models.weights import read_pickle
 from earsight.train.folder import BEST, BEST_WEIGHTS, FAILURES
 from earsight.train.job import Job
-from earsight.train.log import Bar, RunLog
+from earsight.train.log import Bar, RunLog, shown
 from earsight.train.optim import forget
-from earsight.train.state import Position
+from earsight.train.state import Position, save_pickle
 from earsight.train.stepping import eagerly
 from earsight.types import Batch, Row
+
+
+def need_positives(val: ClipSet) -> None:
+    """Refuse a validation list on which nothing can be measured, before anything was trained for it."""
+    need(any(row.positive for row in val.rows), "positives to validate on",
+         f"none among {len(val)} clips of {val.name}",
+         "Name another list with --val, raise --limit, or use --val none.")  # fmt: skip
 
 
 def need_answers(model: Method, job: Job) -> None:
@@ -69,21 +76,14 @@ def validate(
         results = on_validation(model, val, job, where)
         numbers = finite(results[0])
         log.write({"step": position.total_steps, "epoch": position.epoch - 1, "val": numbers})
-        bar.line(
-            f"epoch {position.epoch}: "
-            + "  ".join(f"{label} {100 * numbers.get(key, 0.0):.2f}" for key, label in SHOWN.items())
-            + f"  on {val.name} ({speed})"
-        )
+        bar.line(f"epoch {position.epoch}: {shown(numbers)}  on {val.name} ({speed})")
         if numbers.get("ap", 0.0) > position.best:
             position.best = numbers.get("ap", 0.0)
             if job.optim.keep != "last":
-                write_atomically(out / BEST, lambda beside: torch.save(model.state_dict(), beside))
+                save_pickle(out / BEST, model.state_dict())
         return results
 
     return distributed.by_first(work)
-
-
-SHOWN = {name: TITLES[name] for name in ("ap", "max_f1", "loc_acc")}
 
 
 def finite(result: Evaluation) -> dict[str, float]:
@@ -128,6 +128,10 @@ def finish(
     distributed.by_first(work)
 
 
+LEVELS = {"negatives": "low", "positives": "high"}
+"""What cannot be said of a confidence without them."""
+
+
 def told(
     model: Method, val: ClipSet | None, results: list[Evaluation] | None, job: Job, where: torch.device, bar: Bar
 ) -> dict[str, Any]:
@@ -137,8 +141,11 @@ def told(
         return meta
     result, universal = results or on_validation(model, val, job, where)
     meta["metrics"] = {val.name: finite(result)}
-    if all(row.positive for row in val.rows):
-        bar.line(f"no calibration: {val.name} has no negatives, so no confidence can be called too low")
+    lacks = missing(result.records)
+    if lacks:
+        there = any(row.positive == (lacks == "positives") for row in val.rows)
+        none, level = f"no {lacks}{' that can be read' if there else ''}", LEVELS[lacks]
+        bar.line(f"no calibration: {val.name} has {none}, so no confidence can be called too {level}")
     else:
         meta["calibration"] = calibrate(result.records, job.false_alarm).__dict__ | {"set": val.name}
         meta["universal_level"] = universal_level(universal.records)

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
-from earsight.errors import CheckpointError
+from earsight.data.clips import ClipSet
+from earsight.errors import CheckpointError, DataError
 from earsight.files import write_atomically
 from earsight.methods.base import Method
 from earsight.models.weights import read_pickle
@@ -34,15 +35,38 @@ class Position:
     """Clips that could not be read, and why."""
 
 
+Lists = dict[str, dict[str, str | int]]
+"""The lists of a run, "training" and "validation", each by its "hash" and how many "clips" it has."""
+
+
+def lists_of(clips: ClipSet, val: ClipSet | None) -> Lists:
+    """What is remembered of the lists that a run is begun with."""
+    named = {"training": clips} | ({} if val is None else {"validation": val})
+    return {kind: {"hash": one.list_hash(), "clips": len(one)} for kind, one in named.items()}
+
+
+def need_same_lists(begun: Lists, now: Lists) -> None:
+    """Refuse to go on with another list: the weights would tell of one and come from both."""
+    for kind, was in begun.items():
+        got = now.get(kind)
+        if got != was:
+            told = f"hash {got['hash']}, {got['clips']} clips" if got else "none"
+            raise DataError(
+                f"Expected the {kind} list that the run was begun with (hash {was['hash']}, {was['clips']} clips), "
+                f"but got {told}. Restore it, or start a new run."
+            )
+
+
 class StateWriter:
     """Writes states atomically: a kill at any moment leaves the old state or the new one.
 
     On a GPU `beside`, a state is copied there and written by a thread while training goes on; writing takes as long as
-    dozens of steps. What goes wrong there is raised at the next state, or when this is closed.
+    dozens of steps. What goes wrong there is raised at the next state, or when this is closed. `lists` are those of the
+    run; the process that writes knows them.
     """
 
-    def __init__(self, path: Path, beside: torch.device | None = None) -> None:
-        self._path, self._beside = path, beside
+    def __init__(self, path: Path, lists: Lists | None = None, beside: torch.device | None = None) -> None:
+        self._path, self._lists, self._beside = path, lists, beside
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
@@ -54,6 +78,7 @@ class StateWriter:
             "training": model.training_state(),
             "optimizer": optimizer.state_dict(),
             "rng": rng,
+            "lists": self._lists or {},
         }
         if self._beside is None:
             self._save(values)
@@ -88,11 +113,26 @@ class StateWriter:
             self._error = error
 
     def _save(self, values: dict[str, Any]) -> None:
-        write_atomically(self._path, lambda beside: torch.save(values, beside))
+        save_pickle(self._path, values)
+
+
+def save_pickle(path: Path, values: object) -> None:
+    """What torch.save writes, atomically. A full disk is an OSError, which torch hides where it opens the file."""
+
+    def fill(beside: Path) -> None:
+        with beside.open("wb") as file:
+            try:
+                torch.save(values, file)
+            except RuntimeError as error:  # of what torch wants to write at the end of a file that it could not fill
+                if isinstance(error.__context__, OSError):
+                    raise error.__context__ from None
+                raise
+
+    write_atomically(path, fill)
 
 
 def load_state(path: Path) -> tuple[Position, dict[str, Any]]:
-    """Position and the rest ("model", "training", "optimizer", "rng"), on the CPU."""
+    """Position and the rest ("model", "training", "optimizer", "rng"; "lists" but in old states), on the CPU."""
     try:
         values: Any = read_pickle(path)
         return Position(**values.pop("position")), values
