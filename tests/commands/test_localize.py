@@ -28,7 +28,7 @@ def test_a_video_gives_overlay_sheet_and_timeline(weights: Path, media: Path, tm
     assert main([*args, "--batch-size", "2"]) == 0
     got = capsys.readouterr()
     assert "visible source at 5 of 5 times" in got.out
-    assert got.err == ""
+    assert [line for line in got.err.splitlines() if not line.endswith("%")] == []  # a slow machine tells how far it is
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".mp4", ".png"]
     assert main(args) == 2
     assert "Name another output folder, or use --force" in capsys.readouterr().err
