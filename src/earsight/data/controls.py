@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
+from collections.abc import Sequence
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -76,54 +75,11 @@ def other_sounds(labels: Sequence[str], seed: int = 0, sounds: Sequence[str] | N
 
 def _part_recordings(heard: list[int], sounds: Sequence[str]) -> None:
     """Let clips that hear their own recording through another clip change sounds with the next clip that may."""
-    free = defaultdict[str, _Free](_Free)
-    for i, own in enumerate(sounds):
-        if sounds[heard[i]] != own:
+    count = len(heard)
+    for i in range(count):
+        if sounds[heard[i]] != sounds[i]:
             continue
-        j = free[own].next(i, own, heard, sounds)
-        if j is not None:
-            heard[i], heard[j] = heard[j], heard[i]
-            free[sounds[heard[i]]].again(j)
-
-
-class _Free:
-    """The clips that neither are of a recording nor hear it, found in turn without looking at the others twice.
-
-    Behind `ahead`, and before `around`, there are none but those that became free later.
-    """
-
-    def __init__(self) -> None:
-        self.ahead = self.around = 0
-        self.later_ahead: list[int] = []
-        self.later_around: list[int] = []
-
-    def again(self, at: int) -> None:
-        """The clip at `at` does not hear the recording any more."""
-        heappush(self.later_ahead, at)
-        heappush(self.later_around, at)
-
-    def next(self, i: int, own: str, heard: list[int], sounds: Sequence[str]) -> int | None:
-        """The first one after clip `i`, else the first of all; None when there is none. `i` grows from call to call."""
-
-        def free(j: int) -> bool:
-            return sounds[j] != own and sounds[heard[j]] != own
-
-        self.ahead = _until(free, max(self.ahead, i + 1), len(heard))
-        _drop(self.later_ahead, lambda j: j <= i or not free(j))
-        found = min([self.ahead, *self.later_ahead[:1]])
-        if found < len(heard):
-            return found
-        self.around = _until(free, self.around, i)
-        _drop(self.later_around, lambda j: not free(j))
-        found = min([self.around, *self.later_around[:1]])
-        return found if found < i else None
-
-
-def _until(free: Callable[[int], bool], start: int, end: int) -> int:
-    """The first position from `start` on that is free, or `end`."""
-    return next((j for j in range(start, end) if free(j)), max(start, end))
-
-
-def _drop(heap: list[int], unwanted: Callable[[int], bool]) -> None:
-    while heap and unwanted(heap[0]):
-        heappop(heap)
+        for j in chain(range(i + 1, count), range(i)):
+            if sounds[heard[j]] != sounds[i] and sounds[heard[i]] != sounds[j]:
+                heard[i], heard[j] = heard[j], heard[i]
+                break
