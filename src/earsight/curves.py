@@ -164,9 +164,11 @@ def _of_run(folder: Path, name: str, metrics: Sequence[str]) -> list[Series]:
 def draw(path: Target, series: Sequence[Series], traces: Sequence[Trace] = ()) -> None:
     """One panel for each metric: per run a solid line, a dashed one of the best so far, dots at best and last epoch.
 
-    Then one for the loss and one for the learning rate, against steps.
+    Then one for the loss, and one for the learning rate where it changes, against steps.
     """
     metrics = list(dict.fromkeys(one.metric for one in series))
+    if not any(one.name == "lr" and len(set(one.values)) > 1 for one in traces):
+        traces = [one for one in traces if one.name != "lr"]
     traced = [name for name in TRACES if any(one.name == name for one in traces)]
     runs = list(dict.fromkeys([*(one.run for one in traces), *(one.run for one in series)]))
     count = len(metrics) + len(traced)
