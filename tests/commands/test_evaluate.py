@@ -287,6 +287,16 @@ def test_table_and_report_say_which_map_was_thresholded_and_what_was_added_to_it
     assert [e["protocol"]["map"] for e in found] == ["dense", "native", "dense", "native"]
 
 
+def test_only_the_clips_of_a_list_are_measured(weights: Path, tmp_path: Path, capsys: Captured) -> None:
+    clean = tmp_path / "clean.txt"
+    clean.write_text("".join(f"{row.picture or row.id}\n" for row in open_set("toybox:test").rows[:3]))
+    args = ["eval", str(weights), "--on", "toybox:test", "--audio", "real", "--device", "cpu", "--json"]
+    assert main([*args, "--only", str(clean)]) == 0
+    assert {one["n"] for one in json.loads(capsys.readouterr().out)["evaluations"]} == {3}
+    assert main([*args, "--only", str(tmp_path / "missing.txt")]) == 1
+    assert "missing.txt" in capsys.readouterr().err
+
+
 def test_a_training_list_that_only_a_file_names_is_not_imported() -> None:
     loaded: Any = SimpleNamespace(meta={"training": {"job": {"on": "evil.lists:train"}}})
     (told,) = leaks_of(loaded, None, open_set("toybox:val", limit=4))

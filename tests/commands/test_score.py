@@ -113,6 +113,18 @@ def test_maps_that_were_stretched_one_by_one_are_warned_of(maps: Path, tmp_path:
         assert ("warning: All confidences are equal: AP, max-F1 and AUROC say" in capsys.readouterr().err) == told
 
 
+def test_only_the_clips_of_a_list_are_scored(maps: Path, tmp_path: Path, capsys: Captured) -> None:
+    clean = tmp_path / "clean.txt"
+    clean.write_text("".join(f"{row.picture or row.id}\n" for row in open_set("toybox").rows[:4]))
+    args = ["score", str(maps), "--on", "toybox", "--protocol", "exact", "--only", str(clean)]
+    assert main([*args, "--out", str(tmp_path / "report"), "--json"]) == 0
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)["evaluations"]
+    assert {one["n"] for one in found} == {4}
+    assert "warning: Maps of clips that are not in the list were left out: 20 clips" in printed.err
+    assert f"--only {clean}\n" in (tmp_path / "report" / "table.md").read_text()
+
+
 def test_what_maps_were_trained_on_is_kept(maps: Path, tmp_path: Path) -> None:
     out = tmp_path / "report"
     args = ["score", str(maps), "--on", "toybox", "--protocol", "exact", "--trained-on", "toybox:train"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from earsight.data.clips import ClipSet, Limited, fit_waveform, open_set
-from earsight.errors import UsageError
+from earsight.errors import DataError, UsageError
 from earsight.types import Clip, Row
 
 
@@ -80,3 +80,20 @@ def test_a_role_picks_the_default_split() -> None:
     assert open_set("toybox", role="val").name == "toybox:val"
     assert open_set("toybox", role="test").name == "toybox:extended"
     assert len(open_set("toybox:val", limit=5)) == 5
+
+
+def test_a_file_of_names_narrows_a_set(tmp_path: Path) -> None:
+    whole = open_set("toybox:extended")
+    pictures = list(dict.fromkeys(row.picture or row.id for row in whole.rows))[:3]
+    names = tmp_path / "clean.txt"
+    names.write_text("".join(f"{name}\n" for name in pictures))
+    some = open_set("toybox:extended", only=names)
+    assert {row.picture or row.id for row in some.rows} == set(pictures)
+    assert some.list_hash() != whole.list_hash()
+    assert some.read(0, 8000, 0.5).id == some.rows[0].id
+    assert len(open_set("toybox:extended", only=names, limit=2)) == 2
+    names.write_text(f"{pictures[0]}\nnobody\n")
+    with pytest.raises(
+        DataError, match=r"but got 1 of 2 that it does not have, such as 'nobody'\. Check that it is the"
+    ):
+        open_set("toybox:extended", only=names)

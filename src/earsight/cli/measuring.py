@@ -35,6 +35,8 @@ class Eval:
     """Processes that read clips; 0 reads in this one."""
     limit: Annotated[int, word("N")] = 0
     """Use at most this many clips of each set."""
+    only: Annotated[Path | None, word("FILE")] = None
+    """Measure only the clips whose pictures this file names, one a line: a clean list of earsight data audit."""
     max_failed: float = 0.05
     """Share of a set's clips that may be missing or unreadable; they are counted and named, never replaced."""
     object_prior: Annotated[float | None, word("ALPHA")] = None
@@ -74,6 +76,8 @@ class Score:
     """Maps of the same pictures with other clips' sounds: tells how much the model listens."""
     silent: Annotated[Path | None, word("MAPS")] = None
     """Maps of the same pictures with silence."""
+    only: Annotated[Path | None, word("FILE")] = None
+    """Measure only the clips whose pictures this file names, one a line: a clean list of earsight data audit."""
     trained_on: Annotated[str, word("SET")] = ""
     """Training list of the model, to look for test clips in it."""
     allow_missing: Switch = False

@@ -41,6 +41,7 @@ def run(
     device: str = "auto",
     workers: int = 0,
     limit: int = 0,
+    only: Path | None = None,
     max_failed: float = 0.05,
     object_prior: float | None = None,
     object_fusion: str = "slavc",
@@ -69,7 +70,7 @@ def run(
     device = pick_device(device)
     where = own_device(device)
     distributed.start(device)
-    sets = [open_set(spec, data, limit=limit) for spec in on]
+    sets = [open_set(spec, data, limit=limit, only=only) for spec in on]
     twice = [one.name for i, one in enumerate(sets) if one.name in [other.name for other in sets[:i]]]
     need(not twice, "each set once after --on", f"{twice[0] if twice else ''} twice", "Leave one out.")
     found = _Found()
@@ -121,7 +122,7 @@ def run(
         hows = list(dict.fromkeys(e.protocol for e in found.evaluations))
         failed = {e.set_name: e.failures for e in found.evaluations}
         found.evaluations += [center_prior(one, how, failed[one.name]) for one in sets for how in hows]
-        command = command_line(weights, on, data, protocol, level, audio, limit, max_failed, prior)
+        command = command_line(weights, on, data, protocol, level, audio, limit, only, max_failed, prior)
         tell(found.evaluations, out, json=json, force=force, tiles=found.pictures, extra={"command": command})
     return 0
 
@@ -277,6 +278,7 @@ def command_line(
     level: float | None,
     audio: str,
     limit: int,
+    only: Path | None,
     max_failed: float,
     prior: ObjectPrior | None = None,
 ) -> str:
@@ -287,6 +289,7 @@ def command_line(
     words += ["--level", str(level)] if level is not None else []
     words += ["--audio", audio] if audio != "all" else []
     words += ["--limit", str(limit)] if limit else []
+    words += ["--only", str(only)] if only is not None else []
     words += ["--max-failed", str(max_failed)] if max_failed != 0.05 else []
     words += prior.flags if prior is not None else []
     return shlex.join(words)

@@ -34,6 +34,7 @@ def run(
     bounds: tuple[float, float] | None = None,
     shuffled: Path | None = None,
     silent: Path | None = None,
+    only: Path | None = None,
     trained_on: str = "",
     allow_missing: bool = False,
     ignore_extra: bool = False,
@@ -52,7 +53,8 @@ def run(
         raise UsageError(
             f"Expected {CENTER} alone, which has no maps, but got {unused[0]} with it. Leave {unused[0]} out."
         )
-    clip_set = open_set(on, data)
+    clip_set = open_set(on, data, only=only)
+    ignore_extra = ignore_extra or only is not None  # the maps of the others are there, and not wanted
     given = {"real": maps, "shuffled": shuffled, "silent": silent} if str(maps) != CENTER else {}
     files = {audio: open_maps(path, bounds) for audio, path in given.items() if path is not None}
     for file in files.values():  # what is wrong with any of them is said before the work on the first
@@ -80,8 +82,9 @@ def run(
     missing = found[0].failures if found else ()
     found += [center_prior(clip_set, one, missing) for one in how]
     command = _command(
-        maps, on, data, protocol, level, bounds, shuffled, silent, trained_on, allow_missing, ignore_extra, given_name
-    )
+        maps, on, data, protocol, level, bounds, shuffled, silent, only, trained_on, allow_missing, ignore_extra,
+        given_name,
+    )  # fmt: skip
     tell(found, out, json=json, force=force, extra={"command": command})
     return 0
 
@@ -103,6 +106,7 @@ def _command(
     bounds: tuple[float, float] | None,
     shuffled: Path | None,
     silent: Path | None,
+    only: Path | None,
     trained_on: str,
     allow_missing: bool,
     ignore_extra: bool,
@@ -116,7 +120,8 @@ def _command(
     words += ["--bounds", *map(str, bounds)] if bounds is not None else []
     words += ["--shuffled", str(shuffled)] if shuffled is not None else []
     words += ["--silent", str(silent)] if silent is not None else []
+    words += ["--only", str(only)] if only is not None else []
     words += ["--trained-on", trained_on] if trained_on else []
     words += ["--name", name] if name else []
-    words += ["--allow-missing"] * allow_missing + ["--ignore-extra"] * ignore_extra
+    words += ["--allow-missing"] * allow_missing + ["--ignore-extra"] * (ignore_extra and only is None)
     return shlex.join(words)

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from earsight import registry
-from earsight.errors import UsageError
+from earsight.errors import DataError, UsageError
 from earsight.types import F32, I16, Clip, Encoded, Row
 
 C = TypeVar("C", Clip, Encoded)
@@ -127,12 +127,16 @@ class Limited(Some):
         )
 
 
-def open_set(spec: str, data: Path | None = None, *, role: str = "test", limit: int = 0) -> ClipSet:
+def open_set(
+    spec: str, data: Path | None = None, *, role: str = "test", limit: int = 0, only: Path | None = None
+) -> ClipSet:
     """Open "name" or "name:split"; without a split, `role` ("train", "val" or "test") picks the set's own default.
 
     Every file in data/sets defines SPLITS (all split names), DEFAULTS (role -> split, "" for a role that the set has no
     split for) and open(split, data) -> ClipSet. "name:split+FILE" adds the negatives of a csv file (data/extended.py).
     Where `data` is a pack (data/pack.py), the packed clips of that split are opened in place of the set's own files.
+    With `only`, a file of names (data/files.py), the clips whose picture or whose own name is in it; then `limit` of
+    them.
     """
     spec, _, negatives = spec.partition("+")
     spec = with_split(spec, role)
@@ -143,9 +147,27 @@ def open_set(spec: str, data: Path | None = None, *, role: str = "test", limit: 
         from earsight.data.extended import extend  # which is a kind of set itself
 
         clip_set = extend(clip_set, Path(negatives))
+    if only is not None:
+        clip_set = _named_in(only, clip_set)
     if limit < 0:
         raise UsageError(f"Expected a limit of at least 1, or 0 for all clips, but got {limit}.")
     return Limited(clip_set, limit) if limit else clip_set
+
+
+def _named_in(path: Path, clip_set: ClipSet) -> ClipSet:
+    """The clips that a file names; a name that the set does not have is an error, since somebody wanted that clip."""
+    from earsight.data.files import read_names
+
+    wanted, rows = read_names(path), clip_set.rows
+    missing = sorted(set(wanted) - {row.id for row in rows} - {row.picture for row in rows})
+    if missing:
+        raise DataError(
+            f"Expected names of clips of {clip_set.name}, such as '{rows[0].picture or rows[0].id}', in {path}, but "
+            f"got {len(missing)} of {len(wanted)} that it does not have, such as '{missing[0]}'. Check that it is the "
+            "list of this set."
+        )
+    names = set(wanted)
+    return Some(clip_set, [i for i, row in enumerate(rows) if row.id in names or row.picture in names])
 
 
 def with_split(spec: str, role: str = "test") -> str:
