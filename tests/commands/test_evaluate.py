@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from earsight.cli import main
-from earsight.commands.evaluate import leaks_of, model_names
+from earsight.commands.evaluate import model_names
+from earsight.commands.trained import leaks_of
 from earsight.data import clips
 from earsight.data.clips import open_set
 from earsight.data.sets import toybox

@@ -11,19 +11,18 @@ from typing import Any, get_args
 from earsight import distributed, gallery, mapfile, protocols, registry, report
 from earsight.checkpoint import Weights, find_weights, load_weights
 from earsight.commands.screen import note, progress, say, say_json
+from earsight.commands.trained import leaks_of, threshold_of, training_of
 from earsight.config import need, need_workers
-from earsight.data.audit import leaks
-from earsight.data.clips import ClipSet, open_set, with_split
+from earsight.data.clips import ClipSet, open_set
 from earsight.data.controls import Audio
 from earsight.device import own_device, pick_device
-from earsight.errors import EarsightError, UsageError
+from earsight.errors import UsageError
 from earsight.evaluate import Evaluation, Failures, center_prior, evaluate_all
 from earsight.files import refuse_existing
 from earsight.object_prior import ObjectPrior
 from earsight.plots import Tile
 from earsight.protocols import Protocol
 from earsight.report import judge
-from earsight.train.folder import BEST_WEIGHTS
 
 SHOWN = 10
 """Unreadable clips that are named on the screen."""
@@ -203,61 +202,6 @@ def need_dense(asked: Sequence[Protocol]) -> None:
             f"Expected protocols that threshold dense maps with --save-maps, which writes these, but got {native[0]}. "
             "Leave out map=native, or --save-maps."
         )
-
-
-def training_of(loaded: Weights, file: Path) -> dict[str, Any]:
-    """What a report keeps of how weights were trained; nothing when they do not say it."""
-    training = loaded.meta.get("training", {})
-    job = training.get("job", {})
-    if not job.get("on"):
-        return {}
-    optim = job.get("optim", {})
-    best = optim.get("keep") == "best" or file.name == BEST_WEIGHTS
-    return {
-        "on": _whole_name(job["on"], "train"),
-        "list_hash": training.get("list_hash"),
-        "clips": training.get("clips"),
-        "limit": job.get("limit", 0),
-        "supervised": bool(job.get("supervision", {}).get("weight", 0)),
-        "val": _whole_name(job.get("val", ""), "val"),
-        "epoch": "best" if best else "last",
-        "epochs": optim.get("epochs"),
-        "seed": optim.get("seed"),
-    }
-
-
-def threshold_of(loaded: Weights, protocol: Protocol) -> float | None:
-    """The calibrated threshold, where it is one of this protocol's confidences."""
-    calibration = loaded.meta.get("calibration")
-    if not calibration or protocol != protocols.get(loaded.meta.get("protocol", "exact")):
-        return None
-    return float(calibration["threshold"])
-
-
-def _whole_name(spec: str, role: str) -> str:
-    """The set with its split, where earsight knows it."""
-    if not spec or not registry.may_import(spec.partition(":")[0]):
-        return spec
-    try:
-        return with_split(spec, role)
-    except EarsightError:
-        return spec
-
-
-def leaks_of(loaded: Weights, data: Path | None, clip_set: ClipSet) -> tuple[str, ...]:
-    """What the list that the weights were trained on shares with the set, as a warning; nothing when unknown."""
-    job = loaded.meta.get("training", {}).get("job", {})
-    if not job.get("on"):
-        return ()
-    module = job["on"].partition(":")[0]
-    if not registry.may_import(module):
-        told = (
-            f"Trained on {job['on']}, which was not looked at for clips of {clip_set.name}: it is a module, and is not "
-            f"run because a file says so. If you know it, set {registry.MODULES}={module}."
-        )
-        return (told,)
-    shared = leaks(job["on"], Path(job["data"]) if job.get("data") else data, clip_set)
-    return (shared,) if shared else ()
 
 
 def pictures(many: Sequence[Evaluation], clip_set: ClipSet, loaded: Weights) -> Mapping[str, Sequence[Tile]]:

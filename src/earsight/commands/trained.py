@@ -1,0 +1,69 @@
+"""What weights say of their training: for reports, and to look for test clips in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from earsight import protocols, registry
+from earsight.checkpoint import Weights
+from earsight.data.audit import leaks
+from earsight.data.clips import ClipSet, with_split
+from earsight.errors import EarsightError
+from earsight.protocols import Protocol
+from earsight.train.folder import BEST_WEIGHTS
+
+
+def training_of(loaded: Weights, file: Path) -> dict[str, Any]:
+    """What a report keeps of how weights were trained; nothing when they do not say it."""
+    training = loaded.meta.get("training", {})
+    job = training.get("job", {})
+    if not job.get("on"):
+        return {}
+    optim = job.get("optim", {})
+    best = optim.get("keep") == "best" or file.name == BEST_WEIGHTS
+    return {
+        "on": _whole_name(job["on"], "train"),
+        "list_hash": training.get("list_hash"),
+        "clips": training.get("clips"),
+        "limit": job.get("limit", 0),
+        "supervised": bool(job.get("supervision", {}).get("weight", 0)),
+        "val": _whole_name(job.get("val", ""), "val"),
+        "epoch": "best" if best else "last",
+        "epochs": optim.get("epochs"),
+        "seed": optim.get("seed"),
+    }
+
+
+def threshold_of(loaded: Weights, protocol: Protocol) -> float | None:
+    """The calibrated threshold, where it is one of this protocol's confidences."""
+    calibration = loaded.meta.get("calibration")
+    if not calibration or protocol != protocols.get(loaded.meta.get("protocol", "exact")):
+        return None
+    return float(calibration["threshold"])
+
+
+def _whole_name(spec: str, role: str) -> str:
+    """The set with its split, where earsight knows it."""
+    if not spec or not registry.may_import(spec.partition(":")[0]):
+        return spec
+    try:
+        return with_split(spec, role)
+    except EarsightError:
+        return spec
+
+
+def leaks_of(loaded: Weights, data: Path | None, clip_set: ClipSet) -> tuple[str, ...]:
+    """What the list that the weights were trained on shares with the set, as a warning; nothing when unknown."""
+    job = loaded.meta.get("training", {}).get("job", {})
+    if not job.get("on"):
+        return ()
+    module = job["on"].partition(":")[0]
+    if not registry.may_import(module):
+        told = (
+            f"Trained on {job['on']}, which was not looked at for clips of {clip_set.name}: it is a module, and is not "
+            f"run because a file says so. If you know it, set {registry.MODULES}={module}."
+        )
+        return (told,)
+    shared = leaks(job["on"], Path(job["data"]) if job.get("data") else data, clip_set)
+    return (shared,) if shared else ()
