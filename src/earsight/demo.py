@@ -11,6 +11,7 @@ import torch
 from earsight import protocols
 from earsight.checkpoint import load_weights
 from earsight.commands.screen import note, say
+from earsight.commands.trained import training_of
 from earsight.data.clips import open_set
 from earsight.data.controls import Audio
 from earsight.data.toys.video import write_film
@@ -38,7 +39,8 @@ def run(out: Path, *, seed: int = 0, quick: bool = False, force: bool = False) -
     note("1/4  Toys: pictures of eight kinds of toys with their sounds, made up from a seed.")
     test = open_set("toybox:extended", limit=96 if quick else 0)
     note("2/4  Training SLAVC from nothing. It is told which picture goes with which sound, never where.")
-    weights = load_weights(train(job, out / "run", device="cpu", force=force))
+    file = train(job, out / "run", device="cpu", force=force)
+    weights = load_weights(file)
 
     note("3/4  Measuring on unseen toys, half of them with a sound that nothing visible makes.")
     protocol = protocols.get(job.protocol)
@@ -46,6 +48,7 @@ def run(out: Path, *, seed: int = 0, quick: bool = False, force: bool = False) -
         evaluate(weights.model, test, protocol, audio=audio, name=name, keep_maps=audio == "real", sizes=True)
         for audio, name in CONTROLS
     ]
+    results = [replace(one, training=training_of(weights, file)) for one in results]
     torch.manual_seed(seed)
     results.append(evaluate(build(job.method, job.config, job.inputs), test, protocol, name="untrained"))
     results.append(center_prior(test, protocol))

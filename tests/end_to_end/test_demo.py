@@ -27,6 +27,8 @@ def test_the_demo_trains_measures_and_draws(
     assert (out / "run" / "weights.safetensors").is_file()
     metrics = json.loads((out / "report" / "metrics.json").read_text())
     assert metrics["extra"]["calibration"]["set"] == "toybox:val"
+    told = [(one["model"], one.get("training", {}).get("on")) for one in metrics["evaluations"]]
+    assert told == [*[("SLAVC", "toybox:train")] * 3, ("untrained", None), ("centre prior", None)]
     plots = {path.name for path in (out / "report" / "plots").iterdir()}
     assert {"overlays.png", "training.png"} <= plots
     page = out / "report" / "report.html"
