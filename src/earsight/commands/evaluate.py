@@ -110,7 +110,7 @@ def run(
                     found.pictures = pictures(many, clip_set, loaded)
                 if save_maps is not None and control in ("real", audio) and distributed.rank() == 0:
                     save(save_maps, many[0])
-                    note(f"maps: {save_maps}; next: {score_line(save_maps, on[0], data, name, limit)}")
+                    note(f"maps: {save_maps}; next: {score_line(save_maps, on[0], data, name, limit, only)}")
                 training = training_of(loaded, find_weights(path))
                 found.evaluations += [
                     replace(one, maps=None, training=training, threshold=threshold_of(loaded, one.protocol))
@@ -167,13 +167,14 @@ def save(path: Path, evaluation: Evaluation) -> None:
     mapfile.write_maps(path, evaluation.records.id.tolist(), evaluation.maps)
 
 
-def score_line(maps: Path, on: str, data: Path | None, name: str, limit: int) -> str:
+def score_line(maps: Path, on: str, data: Path | None, name: str, limit: int, only: Path | None = None) -> str:
     """What to type to score saved maps under the model's whole name, of which a file of maps holds nothing.
 
     >>> score_line(Path("m.npz"), "toybox", None, "run + OGL 0.9", 0)
     "earsight score m.npz --on toybox --name 'run + OGL 0.9'"
     """
     words = ["earsight", "score", str(maps), "--on", on, *(["--data", str(data)] if data is not None else [])]
+    words += ["--only", str(only)] if only is not None else []
     return shlex.join([*words, "--name", name, *["--allow-missing"] * bool(limit)])
 
 

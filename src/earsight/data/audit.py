@@ -149,6 +149,8 @@ def _need_one_spelling(train: Listing, test: Listing, shared: int, video_of: Vid
     for plainer in (_without_ending, _without_folders, lambda name: _without_folders(_without_ending(name))):
         for one, other in ((train, test), (test, train)):
             plain = {plainer(name): name for name in one.ids if plainer(name) != name}
+            if not plain:
+                continue
             again = overlap(plain, other.ids, video_of)
             if again.shared <= RARE * shared:
                 continue
@@ -221,7 +223,7 @@ def _named_by(clip_set: ClipSet) -> tuple[VideoOf | None, tuple[str, ...], str]:
     while isinstance(clip_set, Derived):
         clip_set = clip_set._whole
     name = (clip_set.manifest.set if isinstance(clip_set, Packed) else clip_set.name).partition(":")[0]
-    if name not in registry.names("set") and "." not in name:
+    if name not in registry.names("set") and not ("." in name and registry.may_import(name)):
         module = sys.modules.get(type(clip_set).__module__)
         return getattr(module, "video_of", None), (), getattr(module, "__name__", "")
     return getattr(registry.load("set", name), "video_of", None), (), name
