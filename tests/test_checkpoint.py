@@ -161,6 +161,14 @@ def test_other_safetensors_files_are_refused(tmp_path: Path) -> None:
         ("[1, 2]", "Expected weights of format 1, but .* has format None"),
         ({"method": 3}, "Expected method, config, inputs, versions in the header of .*, but got no usable method"),
         ({"config": None, "inputs": []}, "but got no usable config, inputs"),
+        ({"protocol": 3, "universal_level": "x"}, "but got no usable protocol, universal_level"),
+        ({"calibration": 0.5}, "but got no usable calibration"),
+        ({"calibration": {"recall": 1}}, r"but got no usable calibration\.threshold"),
+        ({"calibration": {"threshold": float("nan")}}, r"but got no usable calibration\.threshold"),
+        ({"calibration": {"threshold": 0.5, "recall": "x"}}, r"but got no usable calibration\.recall"),
+        ({"training": []}, "but got no usable training"),
+        ({"training": {"job": 3}}, r"but got no usable training\.job"),
+        ({"training": {"job": {"on": 3, "optim": []}}}, r"but got no usable training\.job\.on, training\.job\.optim"),
     ],
 )
 def test_a_header_of_another_kind_is_refused(tmp_path: Path, change: dict[str, Any] | str, message: str) -> None:

@@ -50,6 +50,8 @@ def test_a_graph_with_the_right_names_and_metadata_is_taken(tmp_path: Path) -> N
         ("[1]", "Expected an export of format 1, but .* has list"),
         (changed(format=7), "Expected an export of format 1, but .* has 7"),
         (changed(method=None), "Expected method, inputs, versions in .*, but got no usable method"),
+        (changed(calibration={"threshold": "high"}), "but got no usable calibration.threshold"),
+        (changed(bounds=3), "Expected two numbers as bounds in .*, but got 3"),
         (changed(inputs={"rate": "fast"}), "Expected input settings in .*, but got: Expected int for Inputs.rate"),
     ],
 )

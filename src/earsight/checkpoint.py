@@ -22,6 +22,7 @@ from earsight import registry
 from earsight.config import Inputs, from_json, to_json
 from earsight.errors import CheckpointError, EarsightError
 from earsight.files import write_bytes
+from earsight.header import unusable
 from earsight.methods.base import Method, build
 from earsight.models.encoders import no_start_weights
 
@@ -98,10 +99,10 @@ def read_header(path: Path | str) -> dict[str, Any]:
             f"Written by earsight {_writer(header)}; install that version or newer."
         )
     kinds = {"method": str, "config": dict, "inputs": dict, "versions": dict}
-    lacks = [key for key, kind in kinds.items() if not isinstance(header.get(key), kind)]
-    if lacks:
+    wrong = unusable(header, kinds)
+    if wrong:
         raise CheckpointError(
-            f"Expected {', '.join(kinds)} in the header of {path}, but got no usable {', '.join(lacks)}. "
+            f"Expected {', '.join(kinds)} in the header of {path}, but got no usable {', '.join(wrong)}. "
             "The file is damaged; get or make it again."
         )
     return header

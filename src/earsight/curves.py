@@ -87,8 +87,9 @@ def read_traces(folders: Sequence[Path]) -> list[Trace]:
 def _traces(folder: Path, run: str) -> list[Trace]:
     found: list[Trace] = []
     with _readable(folder):
+        rows = _rows(folder)
         for name in TRACES:
-            points = [(int(row["step"]), float(row[name])) for row in _rows(folder) if name in row]
+            points = [(int(row["step"]), float(row[name])) for row in rows if name in row]
             if points:
                 steps, values = zip(*points, strict=True)
                 found.append(Trace(run, name, steps, values))

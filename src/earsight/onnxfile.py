@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from earsight.config import Inputs, from_json, need
 from earsight.errors import CheckpointError, EarsightError, UsageError
+from earsight.header import unusable
 from earsight.judging import Bounds, Found, pairs
 from earsight.resampling import squeezed
 from earsight.types import F32, U8
@@ -38,7 +39,7 @@ class OnnxModel:
         self.meta: dict[str, Any] = header
         self.name: str = header["method"]
         self.inputs: Inputs = _inputs(header["inputs"], path)
-        self._bounds, self._native = (_bounds(header.get(key)) for key in ("bounds", "native_bounds"))
+        self._bounds, self._native = (_bounds(header.get(key), path) for key in ("bounds", "native_bounds"))
         self._given = {one.name for one in self._session.get_inputs()}
         gives = [one.name for one in self._session.get_outputs()]
         self._asked = [name for name in gives if not name.startswith(SEEN)]
@@ -148,9 +149,9 @@ def _parsed(text: str | None, path: Path) -> dict[str, Any]:
         got = header.get("format") if isinstance(header, dict) else type(header).__name__
         raise CheckpointError(f"Expected an export of format {FORMAT}, but {path} has {got}. {do}")
     kinds = {"method": str, "inputs": dict, "versions": dict}
-    lacks = [key for key, kind in kinds.items() if not isinstance(header.get(key), kind)]
-    if lacks:
-        raise CheckpointError(f"Expected {', '.join(kinds)} in {path}, but got no usable {', '.join(lacks)}. {do}")
+    wrong = unusable(header, kinds)
+    if wrong:
+        raise CheckpointError(f"Expected {', '.join(kinds)} in {path}, but got no usable {', '.join(wrong)}. {do}")
     return header
 
 
@@ -163,5 +164,10 @@ def _inputs(values: dict[str, Any], path: Path) -> Inputs:
         ) from error
 
 
-def _bounds(given: Any) -> Bounds:
-    return None if given is None else (float(given[0]), float(given[1]))
+def _bounds(given: Any, path: Path) -> Bounds:
+    try:
+        return None if given is None else (float(given[0]), float(given[1]))
+    except (TypeError, ValueError, LookupError) as error:
+        raise CheckpointError(
+            f"Expected two numbers as bounds in {path}, but got {given!r:.40}. Write it again: earsight export WEIGHTS"
+        ) from error

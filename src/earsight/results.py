@@ -60,7 +60,7 @@ class Result:
         """What it was trained on, in a few words; "-" when that is unknown."""
         if not self.training.get("on"):
             return "-"
-        some = f", {self.training['clips']} clips" if self.training.get("limit") else ""
+        some = f", {self.training.get('clips', '?')} clips" if self.training.get("limit") else ""
         truth = ", with ground truth" if self.training.get("supervised") else ""
         return plain(f"{self.training['on']}{some}{truth}")
 

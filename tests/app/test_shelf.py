@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -67,6 +68,28 @@ def test_what_is_on_its_way_is_counted_until_it_has_come(tmp_path: Path) -> None
             with shelf.expecting(500):
                 assert shelf.used() == 1500
             assert shelf.used() == 1000
+        assert shelf.used() == 0
+
+
+def test_counting_goes_on_while_others_remove_what_is_counted(tmp_path: Path) -> None:
+    with Shelf(60, tmp_path) as shelf:
+        done = threading.Event()
+
+        def come_and_go() -> None:
+            while not done.is_set():
+                folder = shelf.place()
+                (folder / "clip.mp4").write_bytes(b"x")
+                shelf.remove(folder)
+
+        crowd = [threading.Thread(target=come_and_go) for _ in range(4)]
+        for one in crowd:
+            one.start()
+        try:
+            assert all(0 <= shelf.used() <= len(crowd) for _ in range(3000))
+        finally:
+            done.set()
+            for one in crowd:
+                one.join()
         assert shelf.used() == 0
 
 

@@ -11,9 +11,9 @@ from earsight.app import words
 from earsight.app.answer import Answer
 
 
-def answer(*verdicts: str, threshold: float | None = 0.5, cut: float = 0.0) -> Answer:
+def answer(*verdicts: str, threshold: float | None = 0.5, cut: float = 0.0, notes: tuple[str, ...] = ()) -> Answer:
     items = [[i * 0.2, verdict, 0.4 + 0.1 * i, 0.5] for i, verdict in enumerate(verdicts)]
-    return Answer.of(Path("/x/y"), 0, {"threshold": threshold, "items": items, "cut": cut})
+    return Answer.of(Path("/x/y"), 0, {"threshold": threshold, "items": items, "cut": cut, "notes": notes})
 
 
 def test_verdict_is_that_of_most_moments_silence_aside() -> None:
@@ -49,6 +49,14 @@ def test_headline_tells_when_a_clip_went_on() -> None:
     assert "of its first 60 s, which is as long as a clip may be: visible source 100%" in said
 
 
+def test_headline_tells_what_else_there_is_to_know() -> None:
+    said = words.headline(answer("visible source", notes=("the pictures end at 1.0 s <b>",)))
+    assert "<small>Note: the pictures end at 1.0 s &lt;b&gt;.</small>" in said
+    assert "Note" not in words.headline(answer("visible source"))
+    many = answer("visible source", notes=("x" * 999,) * 9)
+    assert words.headline(many).count("x") < 1000, "the process that says it has opened a stranger's file"
+
+
 def test_messages_are_escaped() -> None:
     assert "<script>" not in words.message("<script>")
     assert words.message("") == ""
@@ -72,11 +80,11 @@ def test_picture_stays_inside_the_clip() -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {"threshold": 0.5, "items": [], "cut": 0.0},
-        {"threshold": 0.5, "items": [[0.0, "<b>", 0.5, 0.5]], "cut": 0.0},
-        {"threshold": "nan", "items": [[0.0, "silent", 0.5, 0.5]], "cut": 0.0},
-        {"threshold": None, "items": [[0.0, "silent", 0.5, 0.5]], "cut": "nan"},
-        {"threshold": None, "items": [[0.0, "silent", float("inf"), 0.5]], "cut": 0.0},
+        {"threshold": 0.5, "items": [], "cut": 0.0, "notes": []},
+        {"threshold": 0.5, "items": [[0.0, "<b>", 0.5, 0.5]], "cut": 0.0, "notes": []},
+        {"threshold": "nan", "items": [[0.0, "silent", 0.5, 0.5]], "cut": 0.0, "notes": []},
+        {"threshold": None, "items": [[0.0, "silent", 0.5, 0.5]], "cut": "nan", "notes": []},
+        {"threshold": None, "items": [[0.0, "silent", float("inf"), 0.5]], "cut": 0.0, "notes": []},
     ],
 )
 def test_answers_that_make_no_sense_are_refused(values: dict[str, Any]) -> None:

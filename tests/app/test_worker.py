@@ -52,6 +52,12 @@ def test_recording_that_does_not_say_its_length_is_cut_and_that_is_told(
     assert found["items"][-1][0] < 5
 
 
+def test_page_is_told_what_else_there_is_to_know_of_a_clip(worker: Worker, tmp_path: Path) -> None:
+    two = make.steps(tmp_path / "a.mkv", 1.0, 10, tracks=2)
+    (found,) = worker.ask(two, None, _folder(tmp_path / "out"), lambda share: None)
+    assert found["notes"] == ["there are 2 sound tracks, of which the first was heard"]
+
+
 def test_worker_is_replaced_after_its_process_is_killed(worker: Worker, clips: Path, tmp_path: Path) -> None:
     process = worker._process
     assert process is not None

@@ -12,6 +12,7 @@ from earsight.app.work import film_name, frame_name, timeline_name
 from earsight.localize.timeline import NOT_CALIBRATED, NOT_VISIBLE, SILENT, VISIBLE
 
 VERDICTS = (VISIBLE, NOT_VISIBLE, SILENT, NOT_CALIBRATED)
+_MOST_NOTES, _LONGEST_NOTE = 4, 200
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Answer:
     points: tuple[Point, ...]
     cut: float = 0.0
     """Seconds after which the page stopped looking, or 0 when it saw the clip to its end."""
+    notes: tuple[str, ...] = ()
+    """What else there is to know of the clip, in plain words."""
 
     @classmethod
     def of(cls, folder: Path, model: int, values: dict[str, Any]) -> Answer:
@@ -45,7 +48,8 @@ class Answer:
             points.append(Point(_number(time), verdict, _number(confidence)))
         if not points:
             raise ValueError("Expected at least one moment, but got none.")
-        return cls(folder, model, limit, tuple(points), _number(values["cut"]))
+        notes = tuple(str(one)[:_LONGEST_NOTE] for one in list(values["notes"])[:_MOST_NOTES])
+        return cls(folder, model, limit, tuple(points), _number(values["cut"]), notes)
 
     @property
     def film(self) -> Path:

@@ -26,7 +26,7 @@ footer { display: none !important; }
 .es-verdict { border-left: 6px solid var(--ink); border-radius: 8px; padding: .6rem .9rem;
   background: color-mix(in srgb, var(--ink) 9%, transparent); }
 .es-verdict b { font-size: 1.15rem; color: var(--ink); }
-.es-verdict small { opacity: .75; }
+.es-verdict small { opacity: .75; display: block; }
 .es-heard { margin-left: .6rem; font-size: .85rem; opacity: .8; }
 .es-bar { display: flex; height: 6px; border-radius: 3px; overflow: hidden; margin: .45rem 0 .3rem; }
 .es-bar i { display: block; height: 100%; }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import stat
@@ -9,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -110,11 +111,10 @@ class Shelf:
         """Bytes of all that is held or on its way, samples aside."""
         total = self._coming
         for folder in self._folders():
-            for file in folder.rglob("*"):
-                try:
-                    total += file.lstat().st_size
-                except OSError:  # removed while we look
-                    continue
+            for where, _, names in os.walk(folder):  # passes over folders that are removed while we look
+                for name in names:
+                    with suppress(OSError):
+                        total += Path(where, name).lstat().st_size
         return total
 
     def sweep(self, now: float | None = None) -> None:

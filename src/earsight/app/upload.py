@@ -57,10 +57,14 @@ async def receive(request: Request, shelf: Shelf, limits: PageLimits) -> Path:
         await _drain(request, 2 * most)
         raise RefusedError(413, too_large(limits.megabytes))
     # What does not say how large it is may be as large as any.
+    full = RefusedError(507, "Expected room for the file, but the server is full. Try again in some minutes.")
     with shelf.expecting(announced or most):
         if await to_thread.run_sync(shelf.used) > limits.room:
-            raise RefusedError(507, "Expected room for the file, but the server is full. Try again in some minutes.")
-        return await _stored(request, shelf, limits)
+            raise full
+        try:
+            return await _stored(request, shelf, limits)
+        except OSError as error:
+            raise full from error
 
 
 async def _stored(request: Request, shelf: Shelf, limits: PageLimits) -> Path:
@@ -88,10 +92,15 @@ async def _stored(request: Request, shelf: Shelf, limits: PageLimits) -> Path:
         size = files[0].size or 0
         if size > limits.bytes:
             raise RefusedError(413, too_large(limits.megabytes))
-        path = shelf.place() / f"clip{ending_of(files[0].filename or '')}"
-        with path.open("xb") as out:
-            while piece := await files[0].read(1 << 20):
-                out.write(piece)
+        folder = shelf.place()
+        path = folder / f"clip{ending_of(files[0].filename or '')}"
+        try:
+            with path.open("xb") as out:
+                while piece := await files[0].read(1 << 20):
+                    out.write(piece)
+        except OSError:
+            shelf.remove(folder)
+            raise
         return path
     finally:
         await form.close()

@@ -31,10 +31,11 @@ def headline(answer: Answer, heard: str = "") -> str:
         f'<i style="width:{100 * share:.2f}%;background:{INK[one]}"></i>' for one, share in shares if share > 0
     )
     of = f"its first {answer.cut:g} s, which is as long as a clip may be" if answer.cut else "the clip"
+    notes = "".join(f"<small>Note: {escape(one)}.</small>" for one in answer.notes)
     return (
         f'<div class="es-verdict" data-verdict="{verdict}" style="--ink:{INK[verdict]}">'
         f"<b>{SAYING[verdict]}{_when(answer)}</b>{sound}"
-        f'<div class="es-bar" title="{told}">{bar}</div><small>of {of}: {told}</small></div>'
+        f'<div class="es-bar" title="{told}">{bar}</div><small>of {of}: {told}</small>{notes}</div>'
     )
 
 

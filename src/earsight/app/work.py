@@ -148,6 +148,7 @@ def _by(
     _frames(localizer, model, clip, timeline, maps, out, limits)
     return {
         "threshold": timeline.threshold,
+        "notes": list(timeline.notes),
         "items": [[item.time, item.verdict, item.confidence, item.momentary] for item in timeline.items],
     }
 

@@ -78,7 +78,7 @@ def run(
         name = f"{name} ({loaded.model.remark})" if loaded.model.remark else name
         if prior is not None:
             loaded, name = prior.added_to(loaded), f"{name} + {prior.name}"
-        how = protocols_of(loaded, protocol, level)
+        how, training = protocols_of(loaded, protocol, level), training_of(loaded, find_weights(path))
         if save_maps is not None:
             need_dense(how)
         for clip_set in sets:
@@ -111,7 +111,6 @@ def run(
                 if save_maps is not None and control in ("real", audio) and distributed.rank() == 0:
                     save(save_maps, many[0])
                     note(f"maps: {save_maps}; next: {score_line(save_maps, on[0], data, name, limit, only)}")
-                training = training_of(loaded, find_weights(path))
                 found.evaluations += [
                     replace(one, maps=None, training=training, threshold=threshold_of(loaded, one.protocol))
                     for one in many

@@ -78,10 +78,12 @@ def weights_text(values: dict[str, Any]) -> str:
     head = {"method": values["method"], "protocol": values.get("protocol", "-"), "size": _bytes(values["bytes"])}
     calibration = values.get("calibration")
     if calibration:
-        head["calibration"] = (
-            f"visible from confidence {calibration['threshold']:.4f} on: {calibration['recall']:.1%} of positives and "
-            f"{calibration['false_alarm']:.1%} of {calibration['negatives']} negatives pass"
-        )
+        head["calibration"] = f"visible from confidence {calibration['threshold']:.4f} on"
+        if {"recall", "false_alarm", "negatives"} <= calibration.keys():
+            head["calibration"] += (
+                f": {calibration['recall']:.1%} of positives and {calibration['false_alarm']:.1%} of "
+                f"{calibration['negatives']} negatives pass"
+            )
     else:
         head["calibration"] = "none: verdicts need weights trained with a validation set that has negatives"
     kind = "an exported earsight model" if values["kind"] == "exported" else "earsight weights"

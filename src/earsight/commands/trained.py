@@ -16,9 +16,8 @@ from earsight.train.folder import BEST_WEIGHTS
 
 def training_of(loaded: Weights, file: Path) -> dict[str, Any]:
     """What a report keeps of how weights were trained; nothing when they do not say it."""
-    training = loaded.meta.get("training", {})
-    job = training.get("job", {})
-    if not job.get("on"):
+    training, job = loaded.meta.get("training", {}), _job(loaded)
+    if not job:
         return {}
     optim = job.get("optim", {})
     best = optim.get("keep") == "best" or file.name == BEST_WEIGHTS
@@ -43,6 +42,12 @@ def threshold_of(loaded: Weights, protocol: Protocol) -> float | None:
     return float(calibration["threshold"])
 
 
+def _job(loaded: Weights) -> dict[str, Any]:
+    """How the weights were trained; nothing when they name no set."""
+    job: dict[str, Any] = loaded.meta.get("training", {}).get("job", {})
+    return job if job.get("on") else {}
+
+
 def _whole_name(spec: str, role: str) -> str:
     """The set with its split, where earsight knows it."""
     if not spec or not registry.may_import(spec.partition(":")[0]):
@@ -55,8 +60,8 @@ def _whole_name(spec: str, role: str) -> str:
 
 def leaks_of(loaded: Weights, data: Path | None, clip_set: ClipSet) -> tuple[str, ...]:
     """What the list that the weights were trained on shares with the set, as a warning; nothing when unknown."""
-    job = loaded.meta.get("training", {}).get("job", {})
-    if not job.get("on"):
+    job = _job(loaded)
+    if not job:
         return ()
     module = job["on"].partition(":")[0]
     if not registry.may_import(module):

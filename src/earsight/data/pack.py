@@ -52,7 +52,10 @@ def find(data: Path, spec: str) -> Path | None:
 
 def _folder(spec: str) -> str:
     """The flag for a set's folder of media; nothing for a set that opens without one."""
-    takes = signature(registry.load("set", spec.partition(":")[0]).open).parameters.get("data")
+    name = spec.partition(":")[0]
+    if not registry.may_import(name):  # it may be the pack that names it
+        return " --data DIR"
+    takes = signature(registry.load("set", name).open).parameters.get("data")
     return "" if takes is not None and takes.default is None else " --data DIR"
 
 
