@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,27 @@ def test_a_run_without_validation_goes_on_without(trained: Trained, tmp_path: Pa
     run = begun(tmp_path / "r", job)
     assert main(["train", "--out", str(run), "--resume"]) == 0
     assert trained.jobs == [job]
+
+
+def test_a_run_that_names_modules_goes_on_once_the_user_names_them(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    (tmp_path / "somebodys").mkdir()
+    (tmp_path / "somebodys" / "clips.py").write_text(
+        "from earsight.data.sets.toybox import DEFAULTS, SPLITS, open as open"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    job = replace(RECIPES["slavc_toybox"](), on="somebodys.clips:train", val="somebodys.clips:val")
+    run = begun(tmp_path / "r", job)
+    assert main(["train", "--out", str(run), "--resume"]) == 1
+    assert f"Expected a set of earsight in {run / 'run.json'}, but got the module 'somebodys.clips', which is not" in (
+        capsys.readouterr().err
+    )
+    assert main(["train", "--on", job.on, "--out", str(run), "--resume"]) == 0
+    monkeypatch.delitem(sys.modules, "somebodys.clips")
+    monkeypatch.setenv("EARSIGHT_MODULES", "somebodys")
+    assert main(["train", "--out", str(run), "--resume"]) == 0
+    assert trained.jobs == [job, job]
 
 
 def test_the_same_preset_goes_on_too(trained: Trained, tmp_path: Path) -> None:

@@ -34,6 +34,12 @@ class Given:
     recipe: str = ""
     out: str = ""
     resume: bool = False
+    sets: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> set[str]:
+        """Modules that the user wants to have run."""
+        return {self.method, *(one.partition(":")[0] for one in self.sets)}
 
     @property
     def run(self) -> Path | None:
@@ -49,7 +55,7 @@ def peek(args: Sequence[str]) -> Given:
     """Read ahead: METHOD is the first word that belongs to no flag.
 
     >>> peek(["--on", "toybox", "slavc", "--preset=paper", "--resume", "-o", "r"])
-    Given(method='slavc', preset='paper', recipe='', out='r', resume=True)
+    Given(method='slavc', preset='paper', recipe='', out='r', resume=True, sets=('toybox',))
     """
     found: dict[str, str] = {}
     words: list[str] = []
@@ -67,7 +73,8 @@ def peek(args: Sequence[str]) -> Given:
             found[flag] = value
     out = found.get("--out", found.get("-o", ""))
     method = words[0] if words else ""
-    return Given(method, found.get("--preset", ""), found.get("--recipe", ""), out, "--resume" in found)
+    sets = tuple(found[flag] for flag in ("--on", "--val") if flag in found)
+    return Given(method, found.get("--preset", ""), found.get("--recipe", ""), out, "--resume" in found, sets)
 
 
 def start(given: Given) -> Job:
@@ -87,7 +94,7 @@ def start(given: Given) -> Job:
     if given.run and not given.preset:
         from earsight.train.folder import load_job
 
-        job = load_job(given.run)
+        job = load_job(given.run, given.named)
         _need_method(given, job.method, f"the run {given.run} trains")
         return job
     need(bool(given.method), "METHOD with --preset", "none", "Name it first: earsight train METHOD --preset NAME")
@@ -107,7 +114,7 @@ def _as_begun(given: Given, job: Job) -> Job:
         return job
     from earsight.train.folder import load_job
 
-    return job.worked_on_like(load_job(given.run))
+    return job.worked_on_like(load_job(given.run, given.named))
 
 
 def defaults(given: Given, begin: Job) -> dict[str, Any]:
@@ -151,7 +158,7 @@ def run(
     if given.run:
         from earsight.train.folder import load_job
 
-        refuse_changes(load_job(given.run), job, given.run)
+        refuse_changes(load_job(given.run, given.named), job, given.run)
     from earsight.train.loop import train
 
     weights = train(job, out, device=device, resume=resume, force=force)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,8 @@ def _half_written(out: Path) -> list[Path]:
     return [path for path in there if is_part(path) and path.name.startswith(names)]
 
 
-def load_job(out: Path) -> Job:
-    """The settings a run was begun with."""
+def load_job(out: Path, named: Collection[str] = ()) -> Job:
+    """The settings a run was begun with. Of modules outside earsight, only those are run that the user has `named`."""
     path = out / RUN
     if not path.is_file():
         raise CheckpointError(
@@ -89,7 +90,10 @@ def load_job(out: Path) -> Job:
         )
     values = _settings(path)
     try:
-        registry.need_known(path, "method", values["method"])
+        for kind, key in (("method", "method"), ("set", "on"), ("set", "val")):
+            name = values.get(key, "").partition(":")[0]
+            if name not in named:
+                registry.need_known(path, kind, name)
         return Job.from_json(values, registry.load("method", values["method"]).Config)
     except (KeyError, TypeError, AttributeError) as error:
         raise _unreadable(path, error) from error

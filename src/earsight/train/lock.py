@@ -42,10 +42,16 @@ class FolderLock:
                 self._path.unlink(missing_ok=True)
                 return
             # Whoever held it may have ended, and taken the file along, since it was opened here.
-            if self._path.exists() and os.path.samestat(os.fstat(handle), self._path.stat()):
+            if self._is(handle):
                 self._handle = handle
             else:
                 os.close(handle)
+
+    def _is(self, handle: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(handle), self._path.stat())
+        except FileNotFoundError:
+            return False
 
     def __enter__(self) -> FolderLock:
         return self
