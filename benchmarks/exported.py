@@ -6,6 +6,7 @@ import itertools
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -32,27 +33,28 @@ ANSWER = (
 
 def run(how: How) -> Result:
     """On a CPU, whatever the device: that is where models are shipped to."""
-    inputs, rounds = Inputs(), how.count(5, 1)
-    config = slavc.Config(encoders=Encoders(weights="random"))
+    inputs, rounds, warm = Inputs(), how.count(5, 1), how.count(1, 0)
+    config = slavc.Config(encoders=Encoders(kind="small" if how.quick else "resnet18", weights="random"))
     with TemporaryDirectory() as folder:
         weights, exported, film = (Path(folder) / name for name in ("a.safetensors", "a.onnx", "film.mp4"))
         save_weights(weights, slavc.Model(config, inputs), "slavc", config, {"protocol": "exact"})
         export_onnx(weights, exported)
         write_film(film)
-        start = compare(lambda: python("-c", ANSWER, exported), lambda: python("-c", ANSWER, weights), rounds=rounds)
+        answers = [partial(python, "-c", ANSWER, model) for model in (exported, weights)]
+        start = compare(*answers, rounds=rounds, warm=warm)
 
         def command(model: Path) -> None:
             flags = ("--end", 2, "--format", "json", "--out", folder, "--device", "cpu", "--force")
             python("-m", "earsight", "localize", model, film, *flags)
 
-        whole = compare(lambda: command(exported), lambda: command(weights), rounds=how.count(3, 1))
+        whole = compare(lambda: command(exported), lambda: command(weights), rounds=how.count(3, 1), warm=warm)
         by_onnx, by_torch = OnnxModel(exported, "cpu", threads=1), Localizer.load(weights, "cpu").model
     seen, heard = np.repeat(pictures(inputs.image_size), 2, axis=0), sounds(inputs)
     batch = compare(lambda: by_onnx.localize(seen, heard), lambda: by_torch.localize(seen, heard), rounds=rounds)
     many = compare(_many_sounds(by_onnx, seen, heard), _many_sounds(by_torch, seen, heard), rounds=rounds)
     return Result(
         "exported",
-        "ResNet-18 pair, one answer of a new process",
+        f"{'small encoders' if how.quick else 'ResNet-18 pair'}, one answer of a new process",
         "ONNX file, no torch",
         "weights, torch",
         1,

@@ -206,7 +206,7 @@ def test_torchrun_starts_trains_and_resumes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
     tests = str(Path(__file__).parents[1])
     for _ in range(2):
-        done = subprocess.run([*command, str(tmp_path / "run")], env=os.environ | {"PYTHONPATH": tests}, timeout=120,
+        done = subprocess.run([*command, str(tmp_path / "run")], env=os.environ | {"PYTHONPATH": tests}, timeout=300,
                               capture_output=True, text=True)  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert "Traceback" not in done.stderr

@@ -99,23 +99,14 @@ def test_every_command_of_a_page_works(page: str, home: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", MEASURING)
-def test_every_command_on_measuring_works(page: str, home: Path, shared: Path) -> None:
+def test_every_command_on_measuring_works_and_prints_what_the_page_says(
+    page: str, home: Path, shared: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (home / "metadata").symlink_to(shared / "metadata")
     found = commands(page)
     assert found
     for args in found:
         assert main(args) == 0, args
-
-
-@pytest.mark.slow
-def test_what_the_page_on_differing_numbers_prints_is_what_comes_out(
-    home: Path, shared: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (home / "metadata").symlink_to(shared / "metadata")
-    page = "docs/why-numbers-differ.md"
-    for args in commands(page):
-        if "metadata" in args:
-            assert main(args) == 0
     printed = capsys.readouterr().out
     for block in blocks(page, "text"):
         assert block.strip() in printed

@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 _server = multiprocessing.get_context("forkserver")
 _server.set_forkserver_preload(["earsight.train.loop", "earsight.methods.slavc"])
-PATIENCE = 120
+PATIENCE = 300
 
 
 def start(work: Callable[..., Any], *args: Any) -> BaseProcess:

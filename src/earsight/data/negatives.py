@@ -7,12 +7,12 @@ are not known the kind is `unknown`; it is never guessed.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from earsight.config import need
 from earsight.data.lists import LABEL, UNKNOWN, Pair, kind_of, read_pairs, some
@@ -86,9 +86,8 @@ def _check(
 def _pairs(rows: list[Row], hard: int, easy: int, seed: int, video_of: Callable[[str], str]) -> list[Negative]:
     """Random pairs, round by round; in a round each picture is used at most once, and for hard pairs first."""
     random = np.random.default_rng(seed)
-    classes = np.unique([row.label for row in rows], return_inverse=True)[1]
-    videos = np.unique([video_of(row.id) for row in rows], return_inverse=True)[1]
-    sounds, own = _recordings(rows)
+    classes, videos = Alike(row.label for row in rows), Alike(video_of(row.id) for row in rows)
+    recordings, own = _recordings(rows)
     heard: list[list[int]] = [[] for _ in rows]  # sounds that each picture already goes with
     # Without classes all are equal here, and pairs of "the same class" are then simply pairs.
     plan = [(HARD, hard, True), (EASY, easy, False)] if rows[0].label else [(UNKNOWN, easy, True)]
@@ -103,14 +102,12 @@ def _pairs(rows: list[Row], hard: int, easy: int, seed: int, video_of: Callable[
                 if not left[kind]:
                     skipped += fresh[at:]
                     break
-                may = ((classes == classes[picture]) == same) & (videos != videos[picture])
-                may &= ~np.isin(sounds, own[picture])
-                may[heard[picture]] = False
-                left_over = np.flatnonzero(may)
-                if len(left_over) == 0:
+                barred = {*videos.to(picture), *heard[picture]}
+                barred.update(clip for one in own[picture] for clip in recordings[one])
+                sound = _drawn(len(rows), classes.to(picture), same, barred, random)
+                if sound is None:
                     skipped.append(picture)
                     continue
-                sound = int(left_over[random.integers(len(left_over))])
                 heard[picture].append(sound)
                 found.append(Negative(rows[picture].id, rows[sound].id, kind))
                 left[kind] -= 1
@@ -120,16 +117,68 @@ def _pairs(rows: list[Row], hard: int, easy: int, seed: int, video_of: Callable[
     return [found[i] for i in random.permutation(len(found))]
 
 
-def _recordings(rows: list[Row]) -> tuple[npt.NDArray[np.int64], list[list[int]]]:
-    """Which recording each clip is heard with, (N,), and those that belong to its picture: all it is heard with in any
-    clip, and the recording of the picture itself."""
-    number: dict[str, int] = {}
-    sounds = [number.setdefault(row.sound or row.id, len(number)) for row in rows]
-    own: dict[str, set[int]] = {}
+class Alike:
+    """Places of a list by what stands there.
+
+    >>> places = Alike("abca")
+    >>> places.to(0), places["b"], places["x"]
+    ([0, 3], [1], [])
+    """
+
+    def __init__(self, values: Iterable[str]) -> None:
+        self._values = list(values)
+        self._places: dict[str, list[int]] = {}
+        for place, value in enumerate(self._values):
+            self._places.setdefault(value, []).append(place)
+
+    def __getitem__(self, value: str) -> list[int]:
+        return self._places.get(value, [])
+
+    def to(self, place: int) -> list[int]:
+        """Places with the same as this one, in order."""
+        return self._places[self._values[place]]
+
+
+def _drawn(count: int, alike: list[int], same: bool, barred: set[int], random: np.random.Generator) -> int | None:
+    """One of `count` clips at random that is not `barred`: `alike`, or else not; None when there is none.
+
+    As quick for long lists as for short ones, since no list of all that may be drawn is made.
+    """
+    places = sorted((bisect_left(alike, clip), clip) for clip in barred)
+    inside = [place for place, clip in places if place < len(alike) and alike[place] == clip]
+    if same:
+        free = len(alike) - len(inside)
+        return alike[nth_left(int(random.integers(free)), len(alike), inside)] if free else None
+    outside = sorted(barred.difference(alike[place] for place in inside))
+    free = count - len(alike) - len(outside)
+    return nth_left(int(random.integers(free)), count, alike, outside) if free else None
+
+
+def nth_left(nth: int, count: int, *taken: list[int]) -> int:
+    """The number that comes `nth` (from 0) of those below `count` when some are taken: sorted, and each only once.
+
+    >>> [nth_left(nth, 6, [1, 4], [2]) for nth in range(3)]
+    [0, 3, 5]
+    """
+    low, high = nth, count - 1
+    while low < high:
+        middle = (low + high) // 2
+        if middle + 1 - sum(bisect_right(numbers, middle) for numbers in taken) > nth:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _recordings(rows: list[Row]) -> tuple[Alike, list[list[str]]]:
+    """The clips by the recording that each is heard with, and the recordings that belong to each one's picture: all it
+    is heard with in any clip, and the recording of the picture itself."""
+    sounds = [row.sound or row.id for row in rows]
+    own: dict[str, set[str]] = {}
     for row, sound in zip(rows, sounds, strict=True):
         picture = row.picture or row.id
-        own.setdefault(picture, {number.get(picture, sound)}).add(sound)
-    return np.array(sounds, dtype=np.int64), [sorted(own[row.picture or row.id]) for row in rows]
+        own.setdefault(picture, {picture}).add(sound)
+    return Alike(sounds), [sorted(own[row.picture or row.id]) for row in rows]
 
 
 def alone(rows: Iterable[Row]) -> list[str]:

@@ -51,9 +51,13 @@ def key(figure: Figure) -> None:
 
 def save(figure: Figure, to: Target) -> None:
     """Write the figure as PNG, without a version inside: the same numbers give the same bytes."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas: Any = FigureCanvasAgg(figure)
 
     def draw(target: Target) -> None:
-        figure.savefig(target, format="png", metadata={"Software": None})
+        # As savefig does, which draws a figure with a layout twice.
+        canvas.print_png(target, metadata={"Software": None})
 
     if isinstance(to, Path):
         write_atomically(to, draw)

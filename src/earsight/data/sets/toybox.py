@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,31 +54,44 @@ class _Sound:
     seed: tuple[int, ...]
 
 
+class _Plan(NamedTuple):
+    """What is seen and heard in each clip of a split."""
+
+    scenes: tuple[Scene, ...]
+    sounds: tuple[_Sound, ...]
+    rows: tuple[Row, ...]
+
+
+@lru_cache(maxsize=len(SPLITS))
+def _plan(split: str, positives: int, seed: int) -> _Plan:
+    """Kept, since a set is opened several times: to train on, to be measured on, and to look for test clips in it."""
+    scenes: list[Scene] = []
+    sounds: list[_Sound] = []
+    rows: list[Row] = []
+    stream = (seed, _STREAM[split])
+    names = HALVES.get(split, NAMES)
+    for i in range(positives):
+        scene = _scene((*stream, 0, i), names)
+        toy = _source(scene)
+        scenes.append(scene)
+        sounds.append(_Sound(toy.name, toy.pitch, (*stream, 1, i)))
+        rows.append(Row(f"{split}-{i:05d}", toy.name, POSITIVE, (toy.box,)))
+    if split in EXTENDED:
+        kinds = [k for k, share in KINDS for _ in range(round(share * positives))][:positives]
+        kinds += ["easy"] * (positives - len(kinds))
+        for i, kind in enumerate(kinds):
+            scene, sound = _negative(kind, scenes[i], (*stream, 2, i), names)
+            scenes.append(scene)
+            sounds.append(sound)
+            rows.append(Row(f"{split}-{kind}-{i:05d}", sound.name or "", kind))
+    return _Plan(tuple(scenes), tuple(sounds), tuple(rows))
+
+
 class Toybox(ClipSet):
     """Scenes of one split. `seed` makes another toybox of the same kind."""
 
     def __init__(self, split: str, seed: int = 0) -> None:
-        scenes: list[Scene] = []
-        sounds: list[_Sound] = []
-        rows: list[Row] = []
-        stream = (seed, _STREAM[split])
-        positives = COUNTS[split]
-        names = HALVES.get(split, NAMES)
-        for i in range(positives):
-            scene = _scene((*stream, 0, i), names)
-            toy = _source(scene)
-            scenes.append(scene)
-            sounds.append(_Sound(toy.name, toy.pitch, (*stream, 1, i)))
-            rows.append(Row(f"{split}-{i:05d}", toy.name, POSITIVE, (toy.box,)))
-        if split in EXTENDED:
-            kinds = [k for k, share in KINDS for _ in range(round(share * positives))][:positives]
-            kinds += ["easy"] * (positives - len(kinds))
-            for i, kind in enumerate(kinds):
-                scene, sound = _negative(kind, scenes[i], (*stream, 2, i), names)
-                scenes.append(scene)
-                sounds.append(sound)
-                rows.append(Row(f"{split}-{kind}-{i:05d}", sound.name or "", kind))
-        self._scenes, self._sounds = scenes, sounds
+        self._scenes, self._sounds, rows = _plan(split, COUNTS[split], seed)
         self._remember()
         super().__init__(f"toybox:{split}", rows)
 
