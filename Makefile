@@ -11,10 +11,10 @@ demo: $(VENV)/.run
 	$(BIN)/earsight demo --out $(OUT) --force
 
 test: lint chromium
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 # The web page's tests drive Debian's Chromium; where it cannot be had they are skipped and say so.
 chromium:

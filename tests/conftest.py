@@ -20,6 +20,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Before any test: later the server of processes might be one that has not imported torch, and be slow."""
+    processes = sys.modules.get("tiny.processes")
+    if processes and any(vars(getattr(item, "module", object)).get("processes") is processes for item in session.items):
+        processes.ready()
+
+
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     """What a test draws from torch's global generator does not hang on the tests that ran before it.

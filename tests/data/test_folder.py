@@ -209,6 +209,22 @@ def test_no_clip_of_the_shuffled_control_hears_its_own_recording(tmp_path: Path)
     assert all(rows[i].sound != rows[j].sound for i, j in enumerate(heard))
 
 
+def test_pictures_of_two_folders_are_told_apart_by_what_they_hold(tmp_path: Path) -> None:
+    for folder, colour in (("a", b"red"), ("b", b"blue")):
+        (tmp_path / folder).mkdir()
+        boxes = [f"{k}.jpg,dog,.5,.5,.5,.5" for k in (1, 2)]
+        (tmp_path / folder / "boxes.csv").write_text("\n".join(["image,cls,xc,yc,w,h", *boxes]))
+        named(tmp_path / folder, ["1.jpg,1.wav,0,dog,single", "2.jpg,2.wav,0,dog,single"])
+        (tmp_path / folder / "pairs_test.csv").write_text((tmp_path / folder / "pairs_train.csv").read_text())
+        (tmp_path / folder / "1.jpg").write_bytes(colour)
+        (tmp_path / folder / "2.jpg").write_bytes(b"the same in both")
+    tested = open_set("folder:test", tmp_path / "b")
+    assert leaks("folder:train", tmp_path / "b", tested) == "2 of 2 test clips are in the training list folder:train"
+    assert leaks("folder:train", tmp_path / "a", tested) == "1 of 2 test clips is in the training list folder:train"
+    (tmp_path / "a" / "1.jpg").unlink()  # what cannot be looked at may be the same
+    assert leaks("folder:train", tmp_path / "a", tested) == "2 of 2 test clips are in the training list folder:train"
+
+
 def test_pictures_are_found_in_another_split_whatever_they_are_heard_with(tmp_path: Path) -> None:
     (tmp_path / "boxes.csv").write_text("image,cls,xc,yc,w,h\ncat/1.jpg,x,.5,.5,.5,.5\ndog/1.jpg,x,.5,.5,.5,.5\n")
     for split, lines in (

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Callable
+from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,11 @@ import torch.distributed as dist
 _server = multiprocessing.get_context("forkserver")
 _server.set_forkserver_preload(["earsight.train.loop", "earsight.methods.slavc"])
 PATIENCE = 300
+
+
+def ready() -> None:
+    """Start the server, unless another one runs: a process has one at most, and the first says what it has imported."""
+    forkserver.ensure_running()
 
 
 def start(work: Callable[..., Any], *args: Any) -> BaseProcess:

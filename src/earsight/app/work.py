@@ -77,7 +77,7 @@ def work(
             tell(low + (high - low) * min(1.0, done / max(total, 1e-9)))
 
         heard = "clip" if sound is None else "another file"
-        answers.append(_by(localizer, at, clip, heard, out, scratch, limits, told))
+        answers.append(_by(localizer, at, clip, info.aspect, heard, out, scratch, limits, told))
         answers[-1]["cut"] = cut
     return answers
 
@@ -115,7 +115,8 @@ def swapped(clip: Path, info: MediaInfo, sound: Path, to: Path, limits: PageLimi
     seconds = min(info.duration or limits.seconds, limits.seconds)
     wav = to.with_suffix(".wav")
     write_wav(wav, np.resize(heard, max(1, round(seconds * _RATE))), _RATE)
-    with VideoWriter(to, info.width, info.height, min(info.fps or Fraction(25), Fraction(1000)), wav) as film:
+    fps = min(info.fps or Fraction(25), Fraction(1000))
+    with VideoWriter(to, info.width, info.height, fps, wav, aspect=info.aspect) as film:
         last = -1.0
         for time, frame in iter_frames(clip, end=limits.seconds, limits=_of_any_length(limits)):
             if time > last + _SOONEST and frame.shape[1:] == (info.height, info.width):
@@ -128,6 +129,7 @@ def _by(
     localizer: Localizer,
     model: int,
     clip: Path,
+    aspect: float,
     heard: str,
     out: Path,
     scratch: Path,
@@ -145,7 +147,7 @@ def _by(
     # A visitor learns nothing of where things lie on this machine.
     public = replace(timeline, source="clip", sound=heard, weights=Path(timeline.weights).name)
     write_text(out / timeline_name(model), json.dumps(public.to_json(), indent=2, allow_nan=False) + "\n")
-    _frames(localizer, model, clip, timeline, maps, out, limits)
+    _frames(localizer, model, clip, aspect, timeline, maps, out, limits)
     return {
         "threshold": timeline.threshold,
         "notes": list(timeline.notes),
@@ -154,15 +156,22 @@ def _by(
 
 
 def _frames(
-    localizer: Localizer, model: int, clip: Path, timeline: Timeline, maps: Path, out: Path, limits: PageLimits
+    localizer: Localizer,
+    model: int,
+    clip: Path,
+    aspect: float,
+    timeline: Timeline,
+    maps: Path,
+    out: Path,
+    limits: PageLimits,
 ) -> None:
     """The slider's pictures: each moment's frame with its map, boxes and verdict."""
     from torch import from_numpy
     from torchvision.io import encode_jpeg
 
-    from earsight.data.view import resized
     from earsight.localize.draw import captioned, drawn
     from earsight.localize.localizer import spread
+    from earsight.localize.pictured import small
     from earsight.localize.seen import Seen, upsampled
     from earsight.localize.settings import Drawing
 
@@ -171,12 +180,9 @@ def _frames(
         scores = held["maps"]
     frames = iter_frames(clip, limits.every, end=limits.seconds)
     for at, (moment, score, (_, frame)) in enumerate(zip(timeline.items, scores, frames, strict=False)):
-        _, height, width = frame.shape
-        scale = min(1.0, SIDE / max(height, width))
-        small = resized(frame, max(1, round(height * scale)), max(1, round(width * scale))).numpy()
         low, high = spread(upsampled(score, protocol.size, protocol.size, protocol))
         shown = float(moment.verdict not in (NOT_VISIBLE, SILENT))
         seen = Seen(moment, score, low, high, shown, float(not moment.silent))
-        picture = captioned(drawn(small, seen, protocol, Drawing()), moment)
+        picture = captioned(drawn(small(frame, SIDE, aspect), seen, protocol, Drawing()), moment)
         jpeg = encode_jpeg(from_numpy(np.ascontiguousarray(picture)), _QUALITY)
         (out / frame_name(model, at)).write_bytes(jpeg.numpy().tobytes())

@@ -8,6 +8,7 @@ match, the lists are refused: "clean" would be a false answer.
 
 from __future__ import annotations
 
+import filecmp
 import re
 import sys
 from collections import defaultdict
@@ -99,6 +100,7 @@ class Listing:
         video_of: names the video of a clip, where the set can tell.
         tests: sets to compare it with unless others are named.
         module: name of the set that gave the clips their names; empty for a file, whose author did.
+        within: the folder that names begin in, where they are those of files in a folder of the user's.
     """
 
     name: str
@@ -106,6 +108,7 @@ class Listing:
     video_of: VideoOf | None = None
     tests: tuple[str, ...] = ()
     module: str = ""
+    within: Path | None = None
 
 
 def listing(spec: str, data: Path | None = None, *, role: str = "test") -> Listing:
@@ -127,7 +130,7 @@ def listing(spec: str, data: Path | None = None, *, role: str = "test") -> Listi
     if tests is None:  # a set of its own: what it is measured on
         measured = dict.fromkeys(module.DEFAULTS.get(role, "") for role in ("val", "test"))
         tests = [f"{name}:{test}" for test in measured if test not in ("", split)]
-    return Listing(clip_set.name, pictures(clip_set.rows), video_of, tuple(tests), name)
+    return Listing(clip_set.name, pictures(clip_set.rows), video_of, tuple(tests), name, _within(clip_set))
 
 
 def pictures(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -138,10 +141,34 @@ def pictures(rows: Sequence[Row]) -> tuple[str, ...]:
 def audit(train: Listing, test: Listing) -> Overlap:
     """Compare two lists by what either says of its videos; refused where they do not write names in one way."""
     video_of = test.video_of or train.video_of or str
-    found = overlap(train.ids, test.ids, video_of)
+    found = overlap(_told_apart(train, test, video_of), test.ids, video_of)
     if not train.module or train.module != test.module:
         _need_one_spelling(train, test, found.shared, video_of)
     return found
+
+
+def _told_apart(train: Listing, test: Listing, video_of: VideoOf) -> Sequence[str]:
+    """The training list's names; the whole path of a file that only has the name of one in the test set's folder."""
+    if train.within is None or test.within is None or train.module != test.module or train.within == test.within:
+        return train.ids
+    file_of = registry.load("set", train.module).file_of
+    tested = defaultdict[str, list[Path]](list)
+    for id in test.ids:
+        tested[video_of(id)].append(file_of(id, test.within))
+
+    def name(id: str) -> str:
+        file, others = file_of(id, train.within), tested.get(video_of(id), [])
+        return str(file) if others and not any(_same_file(file, other) for other in others) else id
+
+    return [name(id) for id in train.ids]
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    """Whether two files hold the same; those that cannot be read may well do."""
+    try:
+        return filecmp.cmp(one, other, shallow=False)
+    except OSError:
+        return True
 
 
 def _need_one_spelling(train: Listing, test: Listing, shared: int, video_of: VideoOf) -> None:
@@ -193,7 +220,7 @@ def leaks(train_spec: str, data: Path | None, test_set: ClipSet, *, must: bool =
     """
     try:
         train = _trained(train_spec, data)
-        test = Listing(test_set.name, pictures(test_set.rows), *_named_by(test_set))
+        test = Listing(test_set.name, pictures(test_set.rows), *_named_by(test_set), _within(test_set))
         found = audit(train, test)
     except EarsightError as error:
         if must:
@@ -215,13 +242,25 @@ def leaks(train_spec: str, data: Path | None, test_set: ClipSet, *, must: bool =
     return None
 
 
+def _whole(clip_set: ClipSet) -> ClipSet:
+    """The set that others are made of."""
+    while isinstance(clip_set, Derived):
+        clip_set = clip_set._whole
+    return clip_set
+
+
+def _within(clip_set: ClipSet) -> Path | None:
+    """The folder that names of clips begin in, where they mean nothing outside of it."""
+    folder: Path | None = getattr(_whole(clip_set), "within", None)
+    return None if folder is None else folder.resolve()
+
+
 def _named_by(clip_set: ClipSet) -> tuple[VideoOf | None, tuple[str, ...], str]:
     """The set that named the clips: how it tells their videos, no sets to test on, and its module.
 
     A set of your own is opened by its module's name, which need not be what it calls itself.
     """
-    while isinstance(clip_set, Derived):
-        clip_set = clip_set._whole
+    clip_set = _whole(clip_set)
     name = (clip_set.manifest.set if isinstance(clip_set, Packed) else clip_set.name).partition(":")[0]
     if name not in registry.names("set") and not ("." in name and registry.may_import(name)):
         module = sys.modules.get(type(clip_set).__module__)

@@ -47,11 +47,11 @@ class _Pair:
 
 
 class Folder(ClipSet):
-    """The pairs of one split."""
+    """The pairs of one split; `within` is the folder that their names begin in."""
 
-    def __init__(self, name: str, rows: list[Row], pairs: list[_Pair]) -> None:
+    def __init__(self, name: str, rows: list[Row], pairs: list[_Pair], within: Path) -> None:
         super().__init__(name, rows)
-        self._pairs = tuple(pairs)
+        self._pairs, self.within = tuple(pairs), within
 
     def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
         pair = self._pairs[index]
@@ -86,7 +86,7 @@ def open(split: str, data: Path | None) -> ClipSet:
     if not rows:
         raise DataError(f"Expected at least one pair, but got none in {data / f'pairs_{split}.csv'}.")
     _check_truth(f"folder:{split}", rows, needed=split != "train")
-    return Folder(f"folder:{split}", rows, pairs)
+    return Folder(f"folder:{split}", rows, pairs, data)
 
 
 def video_of(id: str) -> str:
@@ -98,6 +98,11 @@ def video_of(id: str) -> str:
     picture = id.partition("+")[0]
     start, dot, ending = picture.rpartition(".")
     return start if dot + ending.lower() in CLIPS | PICTURES else picture
+
+
+def file_of(picture: str, within: Path) -> Path:
+    """The file of a picture by its name in rows."""
+    return within / picture.replace("%2B", "+")
 
 
 def _quoted(path: str) -> str:
