@@ -44,7 +44,9 @@ def training_curve(path: Target, rows: Sequence[Mapping[str, Any]], x: str = "st
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_title(title, loc="left")
         if group:
-            axes.legend(frameon=False)
+            # Below the axes, where it covers no line whatever the numbers are.
+            below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.15)}
+            axes.legend(**below, ncols=5, frameon=False, fontsize=9.5, handlelength=1.5, columnspacing=1.4)
         else:
             axes.set_visible(False)
     save(figure, path)
