@@ -60,7 +60,8 @@ def groups(
 ) -> dict[str, list[Tile]]:
     """Overlays of the chosen clips under their titles; needs an evaluation that kept its maps.
 
-    The colours mean the same in every picture. From `threshold` on a source is called visible.
+    The colours mean the same in every picture. From `threshold` on a source is called visible; without
+    one nothing is said of that.
     """
     chosen = choices(evaluation)
     drawn = tiles(evaluation, clip_set, model, sorted({i for some in chosen.values() for i in some}), threshold)
@@ -101,7 +102,7 @@ def _tile(
     sure = float(records.confidence[i])
     accepted = threshold is None or sure >= threshold
     heard = row.label or (row.kind if row.kind in ("silence", "noise") else "the room")
-    text = f"hears {heard}: " + ("visible" if accepted else "no visible source")
+    text = f"hears {heard}" + ("" if threshold is None else ": visible" if accepted else ": no visible source")
     detail = f"cIoU {records.ciou[i]:.2f}" if row.positive else f"negative, {row.kind}"
     mask = prediction.mask[0].numpy() if accepted else None
     score = stretch(prediction.score[0].numpy(), *colors)

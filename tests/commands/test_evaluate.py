@@ -12,15 +12,20 @@ from typing import Any
 import pytest
 import torch
 
+from earsight import protocols
+from earsight.checkpoint import Weights
 from earsight.cli import main
-from earsight.commands.evaluate import model_names
+from earsight.commands.evaluate import model_names, pictures
 from earsight.commands.trained import leaks_of
 from earsight.data import clips
 from earsight.data.clips import open_set
 from earsight.data.sets import toybox
 from earsight.errors import MediaError, UsageError
+from earsight.evaluate import evaluate
+from earsight.methods import slavc
 from earsight.models.image import ResNetImage
 from earsight.types import Clip
+from tiny import INPUTS, config
 
 Captured = pytest.CaptureFixture[str]
 SMALL = ["--limit", "12", "--device", "cpu", "--batch-size", "5"]
@@ -296,6 +301,19 @@ def test_only_the_clips_of_a_list_are_measured(weights: Path, tmp_path: Path, ca
     assert {one["n"] for one in json.loads(capsys.readouterr().out)["evaluations"]} == {3}
     assert main([*args, "--only", str(tmp_path / "missing.txt")]) == 1
     assert "missing.txt" in capsys.readouterr().err
+
+
+def test_pictures_have_verdicts_by_a_threshold_of_their_own_protocol_alone() -> None:
+    clip_set = open_set("toybox:test", limit=4)
+    torch.manual_seed(0)
+    model = slavc.Model(config(), INPUTS).eval()
+    meta = {"protocol": "exact", "calibration": {"threshold": -1.0}}
+    loaded = Weights(model, "slavc", config(), INPUTS, meta)
+    for name, told in (("exact", True), ("official", False)):
+        one = evaluate(model, clip_set, protocols.get(name), keep_maps=True)
+        captions = [tile.caption for tiles in pictures([one], clip_set, loaded).values() for tile in tiles]
+        assert captions
+        assert all((": visible\n" in caption) is told for caption in captions)
 
 
 def test_a_training_list_that_only_a_file_names_is_not_imported() -> None:

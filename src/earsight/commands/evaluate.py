@@ -206,11 +206,9 @@ def need_dense(asked: Sequence[Protocol]) -> None:
 
 def pictures(many: Sequence[Evaluation], clip_set: ClipSet, loaded: Weights) -> Mapping[str, Sequence[Tile]]:
     """Overlays under the first protocol that can be drawn: the adaptive one's masks need the ground truth."""
-    calibration = loaded.meta.get("calibration")
-    threshold = calibration["threshold"] if calibration else None
     for one in many:
         if one.protocol.threshold != "adaptive":
-            return gallery.groups(one, clip_set, loaded.model, threshold)
+            return gallery.groups(one, clip_set, loaded.model, threshold_of(loaded, one.protocol))
     return {}
 
 
