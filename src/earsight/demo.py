@@ -11,7 +11,7 @@ import torch
 from earsight import protocols
 from earsight.checkpoint import load_weights
 from earsight.commands.screen import note, say
-from earsight.commands.trained import training_of
+from earsight.commands.trained import threshold_of, training_of
 from earsight.data.clips import open_set
 from earsight.data.controls import Audio
 from earsight.data.toys.video import write_film
@@ -48,16 +48,17 @@ def run(out: Path, *, seed: int = 0, quick: bool = False, force: bool = False) -
         evaluate(weights.model, test, protocol, audio=audio, name=name, keep_maps=audio == "real", sizes=True)
         for audio, name in CONTROLS
     ]
-    results = [replace(one, training=training_of(weights, file)) for one in results]
+    training, threshold = training_of(weights, file), threshold_of(weights, protocol)
+    results = [replace(one, training=training) for one in results]
     torch.manual_seed(seed)
     results.append(evaluate(build(job.method, job.config, job.inputs), test, protocol, name="untrained"))
     results.append(center_prior(test, protocol))
     calibration = weights.meta["calibration"]
-    results[0] = replace(results[0], threshold=calibration and calibration["threshold"])
+    results[0] = replace(results[0], threshold=threshold)
     write_report(
         out / "report",
         results,
-        tiles=groups(results[0], test, weights.model, calibration and calibration["threshold"]),
+        tiles=groups(results[0], test, weights.model, threshold),
         log=read_log(out / "run" / LOG),
         extra={"command": f"earsight demo --seed {seed}{' --quick' * quick}", "seed": seed, "calibration": calibration},
         force=force,

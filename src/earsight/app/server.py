@@ -79,7 +79,8 @@ def serving(weights: Sequence[Path], *, device: str, host: str, port: int, limit
         page = build(Desk(worker, shelf, samples, limits.room), titles_of(weights, worker.models), limits)
         page.queue(max_size=limits.queue, api_open=False)
         # Gradio looks a thousand times a second for something to do, which takes a tenth of a core of an idle page.
-        page._queue.sleep_when_free, page._queue.progress_update_sleep_when_free = 0.05, 0.1
+        if (queue := getattr(page, "_queue", None)) is not None:  # no part of what Gradio promises to keep
+            queue.sleep_when_free, queue.progress_update_sleep_when_free = 0.05, 0.1
         held.callback(page.close, verbose=False)
         door = Middleware(Door, shelf=shelf, limits=limits, local=host in LOOPBACK)
         try:

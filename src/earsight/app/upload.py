@@ -56,8 +56,8 @@ async def receive(request: Request, shelf: Shelf, limits: PageLimits) -> Path:
     if announced > most:
         await _drain(request, 2 * most)
         raise RefusedError(413, too_large(limits.megabytes))
-    # What does not say how large it is may be as large as any.
     full = RefusedError(507, "Expected room for the file, but the server is full. Try again in some minutes.")
+    # What does not say how large it is may be as large as any.
     with shelf.expecting(announced or most):
         if await to_thread.run_sync(shelf.used) > limits.room:
             raise full

@@ -151,7 +151,9 @@ def _told_apart(train: Listing, test: Listing, video_of: VideoOf) -> Sequence[st
     """The training list's names; the whole path of a file that only has the name of one in the test set's folder."""
     if train.within is None or test.within is None or train.module != test.module or train.within == test.within:
         return train.ids
-    file_of = registry.load("set", train.module).file_of
+    file_of = getattr(registry.load("set", train.module), "file_of", None)
+    if file_of is None:
+        return train.ids
     tested = defaultdict[str, list[Path]](list)
     for id in test.ids:
         tested[video_of(id)].append(file_of(id, test.within))
