@@ -17,13 +17,21 @@ METRICS = ("ap", "max_f1", "loc_acc", "auroc")
 
 
 def phrases(results: Results) -> dict[str, str]:
-    """`more_NAME_METRIC`: what SLAVC has more than NAME; `NAME_METRIC`: what NAME has itself."""
+    """What sentences name.
+
+    `more_NAME_METRIC`: what SLAVC has more than NAME; `change_NAME_METRIC`: what NAME, batches of some kind, has more
+    than batches of 128; `NAME_METRIC`: what NAME has itself.
+    """
     known: dict[str, str] = {}
     for gap in results["gaps"]:
-        plain = gap["group"] in ("methods", "batches", "singles")
-        name = gap["form"] or (gap["name"] if plain else f"{gap['group']} {gap['name']}")
+        name = gap["form"] or (gap["name"] if gap["group"] == "methods" else f"{gap['group']} {gap['name']}")
         known |= {f"more_{_slug(name)}_{metric}": cell(gap, metric) for metric in METRICS}
+    for gap in results.get("changes", []):
+        known |= {f"change_{_slug(gap['name'])}_{metric}": cell(gap, metric) for metric in METRICS}
     rows = results["rows"]
+    for name in names(rows, "batches"):
+        row = one(rows, "batches", name)
+        known |= {f"{_slug(name)}_{metric}": cell(row, metric, False) for metric in METRICS}
     for name in names(rows, "methods"):
         for epoch in ("last", "best"):
             row = one(rows, "methods", name, epoch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 
 from earsight import bootstrap, protocols
 from earsight.data.coco.splits import name_of, pairs_of
+from earsight.errors import DataError
 from earsight.metrics import classes, interactive, iou_sweep, loc_acc, max_f1, negative_kinds, pointing, sizes
 from earsight.metrics.base import Records, defined
 from earsight.protocols import Protocol
@@ -31,14 +33,20 @@ WATCHED = ("ap", "max_f1", "loc_acc", "auroc")
 """Numbers of the validation list that training curves are made of."""
 PLAIN = "last-extended-exact"
 BASE = ("methods", "slavc", PLAIN)
+Parts = dict[str, list[dict[str, Any]]]
+"""Of the file: each a list of what is told of lines, or of runs, by group and name."""
 
 
 def finished(out: Path, trial: Trial) -> bool:
     return (out / trial.key / DONE).exists()
 
 
-def collect(todo: Iterable[Trial], out: Path, path: Path) -> None:
-    """Write every measurement of the trials that are finished; nothing when none is."""
+def collect(todo: Iterable[Trial], out: Path, path: Path, *, add: bool = False) -> None:
+    """Write every measurement of the trials that are finished; nothing when none is.
+
+    With `add`, what the file tells of lines without a run here stays in it.
+    """
+    todo = list(todo)
     trials = [trial for trial in todo if finished(out, trial)]
     if not trials:
         return
@@ -49,19 +57,55 @@ def collect(todo: Iterable[Trial], out: Path, path: Path) -> None:
         if row["protocol"] == "exact":
             row |= details(rows.read(found, line[2], out), exact, curves=row["form"] == "")
         made.append(row)
-    runs = [of_run(trial, out) for trial in trials]
+    told: Parts = {
+        "gaps": gaps(lines, out),
+        "changes": changes(lines, out),
+        "runs": [of_run(trial, out) for trial in trials],
+        "training": [curve(trial, out) for trial in trials],
+        "rows": made,
+    }
     records = Records.read(out / trials[0].key / f"{PLAIN}.parquet")
-    about = {
+    about: dict[str, Any] = {
         "command": "python -m studies.coco_esc --pack PACK",
-        "hardware": " and ".join(sorted({run["hardware"] for run in runs})),
-        "commits": sorted({run["commit"] for run in runs}),
-        "epochs": sorted({run["epochs"] for run in runs if run["clips"]}),
         "clips": dict(Counter(records.kind.tolist())),
         "ceilings": {name: rows.percent(ceiling(part, exact)) for name, part in parts(records).items()},
         "sizes": sizes.counts(records, exact),
+    }
+    if add and path.is_file():
+        told = added(json.loads(path.read_text(encoding="utf-8")), about, told, todo)
+    rows.write(path, about | of_all(told["runs"]), told.pop("rows"), **told)
+
+
+def of_all(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What is told of all runs together."""
+    return {
+        "hardware": " and ".join(sorted({run["hardware"] for run in runs})),
+        "commits": sorted({run["commit"] for run in runs}),
+        "epochs": sorted({run["epochs"] for run in runs if run["clips"]}),
         "rate": round(sum(run["clips"] for run in runs) / max(1e-9, sum(run["seconds"] for run in runs))),
-    }  # fmt: skip
-    rows.write(path, about, made, gaps=gaps(lines, out), runs=runs, training=[curve(trial, out) for trial in trials])
+    }
+
+
+def added(before: Mapping[str, Any], about: Mapping[str, Any], told: Parts, todo: Iterable[Trial]) -> Parts:
+    """What was told before, with each line that has runs now in place of what it was, all in the order of the study."""
+    if before["about"]["clips"] != about["clips"]:
+        raise DataError(
+            f"Expected results on the same test list, but those before have {before['about']['clips']} and the runs "
+            f"here {about['clips']}. Write the runs' own results into another file, with --results."
+        )
+    new = {_line(run) for run in told["runs"]}
+    order = {line: at for at, line in enumerate(dict.fromkeys((trial.group, trial.name) for trial in todo))}
+    return {
+        part: sorted(
+            [*(one for one in before.get(part, []) if _line(one) not in new), *now],
+            key=lambda one: (part == "gaps" and one["form"] != "", order.get(_line(one), len(order))),
+        )
+        for part, now in told.items()
+    }
+
+
+def _line(one: Mapping[str, Any]) -> tuple[str, str]:
+    return one["group"], one["name"]
 
 
 def parts(records: Records) -> dict[str, Records]:
@@ -152,15 +196,28 @@ def curve(trial: Trial, out: Path) -> dict[str, Any]:
 def gaps(lines: Mapping[rows.Line, list[Trial]], out: Path) -> list[dict[str, Any]]:
     """What SLAVC has more than each of the others, and than itself with other sounds, on the same draws of clips.
 
-    Runs of one seed are compared; the interval reaches from the lowest of any seed to the highest of any.
+    Runs of one seed are compared; the interval reaches from the lowest of any seed to the highest of any. Where only
+    the part on batches is here, its SLAVC, which is trained alike, is what the others are compared with.
     """
-    if BASE not in lines:
+    base = next((line for line in (BASE, ("batches", "slavc 128", PLAIN)) if line in lines), None)
+    if base is None:
         return []
-    wanted = [line for line in lines if line[2] == PLAIN and line != BASE and pairs(lines, BASE, line)]
-    wanted += [line for line in lines if line[:2] == BASE[:2] and line[2] in _CONTROLS]
-    return [gap(lines, BASE, line, out) for line in wanted]
+    wanted = [line for line in lines if line[2] == PLAIN and line != base and line[0] not in _BATCHES]
+    wanted += [line for line in lines if line[:2] == base[:2] and line[2] in _CONTROLS]
+    return [gap(lines, base, line, out) for line in wanted if pairs(lines, base, line)]
 
 
+def changes(lines: Mapping[rows.Line, list[Trial]], out: Path) -> list[dict[str, Any]]:
+    """What a method has more in other batches than in batches of 128 as they come."""
+    found = []
+    for line in lines:
+        base = ("batches", f"{line[1].split()[0]} 128", PLAIN)
+        if line[0] in _BATCHES and line[2] == PLAIN and line != base and base in lines and pairs(lines, line, base):
+            found.append({**gap(lines, line, base, out), "group": line[0], "name": line[1]})
+    return found
+
+
+_BATCHES = ("batches", "singles")
 _CONTROLS = tuple(f"last-{sound}-extended-exact" for sound in ("shuffled", "silent"))
 
 

@@ -119,10 +119,14 @@ def ablations(budget: Budget) -> Iterator[Trial]:
 
 
 def batches(budget: Budget) -> Iterator[Trial]:
-    """What a batch is made of: its size, and how many clips of one class, which are false negatives, it may hold."""
+    """What a batch is made of: its size, and how many clips of one class, which are false negatives, it may hold.
+
+    The methods as they are come first, trained once more: what the others are compared with, and how far two trainings
+    of the same seeds are apart on a GPU.
+    """
     for seed in budget.seeds:
         for name in FIRST:
-            for batch, per_class in ((128, 12), (32, 0), (32, 3)):
+            for batch, per_class in ((128, 0), (128, 12), (32, 0), (32, 3)):
                 line = f"{name} {batch}" + (f" at most {per_class}" if per_class else "")
                 yield Trial("batches", line, seed, job(budget, name, seed, batch, per_class), (EXTENDED,))
 

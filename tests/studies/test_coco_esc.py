@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -135,4 +136,15 @@ def test_killed_and_resumed_it_ends_with_a_page(tmp_path: Path, capsys: pytest.C
     assert driver.main([*call(data, out), *files, "--lr", "0.5"]) == 2
     assert "was trained with, but got other optim.lr. Give the same, or another --out." in capsys.readouterr().err
     assert json.loads((tmp_path / "results.json").read_text())["rows"] == found["rows"]
+
+    # Without its run a line is told only where results are added to.
+    shutil.rmtree(out / "methods" / "ezvsl")
+    again = ["--runs", str(out), *files]
+    assert page.main([*again, "--add"]) == 0
+    assert json.loads((tmp_path / "results.json").read_text()) == found
+    assert (tmp_path / "page.md").read_text() == text
+    assert page.main(again) == 0
+    assert {row["name"] for row in json.loads((tmp_path / "results.json").read_text())["rows"]} == {
+        "slavc", "center_prior",
+    }  # fmt: skip
     assert results.RESULTS.parent == ROOT / "studies" / "coco_esc"
