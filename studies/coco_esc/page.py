@@ -47,7 +47,8 @@ def text(path: Path = RESULTS) -> str:
 
 def facts(results: Results) -> dict[str, str]:
     about = results["about"]
-    known = {key: str(about[key]) for key in ("command", "hardware", "rate")}
+    known = {key: str(about[key]) for key in ("hardware", "rate")}
+    known["command"] = "\n".join(about["commands"])
     known |= {f"ceiling_{key}": f"{value:.2f}" for key, value in about["ceilings"].items()}
     known["commits"] = ", ".join(about["commits"])
     known["epochs"] = " or ".join(map(str, about["epochs"]))

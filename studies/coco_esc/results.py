@@ -16,11 +16,12 @@ from earsight.errors import DataError
 from earsight.metrics import classes, interactive, iou_sweep, loc_acc, max_f1, negative_kinds, pointing, sizes
 from earsight.metrics.base import Records, defined
 from earsight.protocols import Protocol
+from earsight.recipes.coco_esc import OPTIM
 from earsight.train.folder import load_job
 from earsight.train.log import LOG, read_log
 from studies import rows
 from studies.coco_esc import told
-from studies.coco_esc.trials import FIXED
+from studies.coco_esc.trials import FIXED, PARTS
 from studies.trial import Trial
 from studies.work import DONE, SPECS, done_of, pace
 
@@ -66,7 +67,6 @@ def collect(todo: Iterable[Trial], out: Path, path: Path, *, add: bool = False) 
     }
     records = Records.read(out / trials[0].key / f"{PLAIN}.parquet")
     about: dict[str, Any] = {
-        "command": "python -m studies.coco_esc --pack PACK",
         "clips": dict(Counter(records.kind.tolist())),
         "ceilings": {name: rows.percent(ceiling(part, exact)) for name, part in parts(records).items()},
         "sizes": sizes.counts(records, exact),
@@ -79,11 +79,37 @@ def collect(todo: Iterable[Trial], out: Path, path: Path, *, add: bool = False) 
 def of_all(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What is told of all runs together."""
     return {
+        "commands": commands(runs),
         "hardware": " and ".join(sorted({run["hardware"] for run in runs})),
         "commits": sorted({run["commit"] for run in runs}),
         "epochs": sorted({run["epochs"] for run in runs if run["clips"]}),
         "rate": round(sum(run["clips"] for run in runs) / max(1e-9, sum(run["seconds"] for run in runs))),
     }
+
+
+def commands(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    r"""What to type for all of these runs: one command for each length, with the parts that have it.
+
+    >>> commands([{"group": "methods", "epochs": 40}, {"group": "methods", "epochs": 20}])
+    ['python -m studies.coco_esc --pack PACK --epochs 40']
+    >>> print("\n".join(commands([{"group": "dropout", "epochs": 40}, {"group": "batches", "epochs": 60}])))
+    python -m studies.coco_esc --pack PACK --epochs 40 --only ablations
+    python -m studies.coco_esc --pack PACK --only batches
+    """
+    longest: dict[str, int] = {}  # some methods have shorter epochs, and fewer of them
+    for run in runs:
+        part = PARTS[run["group"]]
+        longest[part] = max(longest.get(part, 0), run["epochs"])
+    lengths = dict.fromkeys(longest.values())
+    words = []
+    for epochs in lengths:
+        only = [part for part in longest if longest[part] == epochs]
+        words.append(
+            "python -m studies.coco_esc --pack PACK"
+            + (f" --epochs {epochs}" if epochs != OPTIM.epochs else "")
+            + (f" --only {' '.join(only)}" if len(lengths) > 1 else "")
+        )
+    return words
 
 
 def added(before: Mapping[str, Any], about: Mapping[str, Any], told: Parts, todo: Iterable[Trial]) -> Parts:
@@ -196,15 +222,14 @@ def curve(trial: Trial, out: Path) -> dict[str, Any]:
 def gaps(lines: Mapping[rows.Line, list[Trial]], out: Path) -> list[dict[str, Any]]:
     """What SLAVC has more than each of the others, and than itself with other sounds, on the same draws of clips.
 
-    Runs of one seed are compared; the interval reaches from the lowest of any seed to the highest of any. Where only
-    the part on batches is here, its SLAVC, which is trained alike, is what the others are compared with.
+    Runs of one seed are compared; the interval reaches from the lowest of any seed to the highest of any. Where it and
+    EZ-VSL are trained once more, for the part on batches, they are compared once more.
     """
-    base = next((line for line in (BASE, ("batches", "slavc 128", PLAIN)) if line in lines), None)
-    if base is None:
-        return []
-    wanted = [line for line in lines if line[2] == PLAIN and line != base and line[0] not in _BATCHES]
-    wanted += [line for line in lines if line[:2] == base[:2] and line[2] in _CONTROLS]
-    return [gap(lines, base, line, out) for line in wanted if pairs(lines, base, line)]
+    wanted = [(BASE, line) for line in lines if line[2] == PLAIN and line != BASE and line[0] not in _BATCHES]
+    wanted += [(BASE, line) for line in lines if line[:2] == BASE[:2] and line[2] in _CONTROLS]
+    wanted.append((("batches", "slavc 128", PLAIN), ("batches", "ezvsl 128", PLAIN)))
+    there = [(a, b) for a, b in wanted if a in lines and b in lines and pairs(lines, a, b)]
+    return [gap(lines, a, b, out) for a, b in there]
 
 
 def changes(lines: Mapping[rows.Line, list[Trial]], out: Path) -> list[dict[str, Any]]:

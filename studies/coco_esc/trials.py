@@ -155,6 +155,10 @@ GROUPS: dict[str, Callable[[Budget], Iterator[Trial]]] = {
 }
 
 
+PARTS = {trial.group: part for part, make in GROUPS.items() for trial in make(Budget("", seeds=(0,)))}
+"""The part of the study, for --only, that each table's trials belong to."""
+
+
 def every() -> list[Trial]:
     """All trials that may have been measured, with up to MOST seeds; their settings are told by their own folders."""
     budget = Budget("", seeds=tuple(range(MOST)))
