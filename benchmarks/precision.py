@@ -38,6 +38,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "bf16, compiled, as a graph": {"precision": "bf16", "compile": True, "graph": True},
 }
 SHOWN = ("ap", "max_f1", "loc_acc")
+STEADY: dict[str, Any] = {"lr": 5e-4, "schedule": "cosine"}
+"""For a ResNet-18 pair from random weights: at the rate of the small encoders, seeds end 30 points of AP apart."""
 
 
 class Run(NamedTuple):
@@ -56,6 +58,7 @@ def numbers(run: Run) -> dict[str, float]:
     job = RECIPES["slavc_toybox"]()
     if run.encoders != "small":
         job = replace(job, config=replace(job.config, encoders=Encoders(kind="resnet18", weights="random")))
+        job = replace(job, optim=replace(job.optim, **STEADY))
     optim: Optim = replace(job.optim, seed=run.seed, val_every=0, **WAYS[run.way])
     out = run.folder / f"{run.way}-{run.encoders}-{run.seed}".replace(", ", "-").replace(" ", "_")
     weights = train(replace(job, optim=optim, data=str(run.folder / "pack")), out, device=run.device)

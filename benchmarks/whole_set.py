@@ -1,4 +1,4 @@
-"""A whole test set evaluated from a pack, beside the encoders alone: how much of the time is anything else.
+"""A whole test set evaluated from a pack, beside each of its parts alone: data, encoders, scoring. What limits it?
 
 python -m benchmarks.big_pack --out PACK --split test --rows 10316
 python -m benchmarks.whole_set --pack PACK --workers 0 8
@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 from benchmarks.big_pack import SPEC
 from benchmarks.hardware import commit, device, hardware
@@ -21,26 +23,54 @@ from benchmarks.measure import How, short, timed
 from benchmarks.telling import tell, told
 from earsight.config import Inputs
 from earsight.data.clips import ClipSet, Limited, open_set
+from earsight.data.loading import eval_batches
 from earsight.evaluate import BATCH, evaluate
 from earsight.methods import slavc
 from earsight.models.encoders import Encoders
 from earsight.protocols import get
+from earsight.scoring import score
+from earsight.types import Maps
 
 
 def run(clips: ClipSet, how: How, workers: Sequence[int]) -> dict[str, float]:
-    """Clips a second of everything, for each number of workers, and of the encoders on data that lie on the device."""
+    """Clips a second: of everything and of the data alone for each number of workers, of the encoders, of scoring."""
     config = slavc.Config(encoders=Encoders(kind="resnet18" if how.gpu else "small", weights="random"))
     model = slavc.Model(config, Inputs()).to(how.device).eval()
     few = Limited(clips, 2 * BATCH[how.device])
-    numbers: dict[str, float] = {"clips": float(len(clips))}
+    rates: dict[str, float] = {}
     for count in workers:
         go = partial(evaluate, model, protocol=get("official"), device=how.device, workers=count)
         go(clip_set=few)  # chooses kernels
-        numbers[f"clips_per_second_{count}_workers"] = len(clips) / timed(partial(go, clip_set=clips), how.device)
-    numbers["encoder_clips_per_second"] = _encoders(model, how, len(clips))
-    best = max(numbers[f"clips_per_second_{count}_workers"] for count in workers)
-    numbers["share_of_the_encoders"] = best / numbers["encoder_clips_per_second"]
-    return {name: short(value) for name, value in numbers.items()}
+        rates[f"clips_per_second_{count}_workers"] = len(clips) / timed(partial(go, clip_set=clips), how.device)
+    best = max(rates.values())
+    for count in workers:
+        read = partial(_read, clips, model.inputs, how, count)
+        rates[f"data_alone_{count}_workers"] = len(clips) / timed(read, how.device)
+    rates["encoders_alone"] = _encoders(model, how, len(clips))
+    rates["scoring_alone"] = _scoring(clips, how)
+    rates["share_of_the_encoders"] = best / rates["encoders_alone"]
+    return {"clips": float(len(clips))} | {name: short(value) for name, value in rates.items()}
+
+
+def _read(clips: ClipSet, inputs: Inputs, how: How, workers: int) -> None:
+    """All batches on the device, and nothing else."""
+    with closing(eval_batches(clips, inputs, BATCH[how.device], workers, device=how.device)) as feed:
+        for _ in feed:
+            pass
+
+
+def _scoring(clips: ClipSet, how: How) -> float:
+    """Clips a second of the scoring of maps that are as smooth as those of a ResNet."""
+    rows = clips.rows[: BATCH[how.device]]
+    native = torch.rand(len(rows), 7, 7, generator=torch.Generator().manual_seed(0))
+    dense = interpolate(native[:, None], size=(224, 224), mode="bilinear")[:, 0].contiguous()
+    times = max(1, len(clips) // len(rows))
+
+    def several() -> None:
+        for _ in range(times):
+            score(Maps(native, dense, (0.0, 1.0)), rows, [get("official")])
+
+    return times * len(rows) / timed(several, "cpu")
 
 
 def _encoders(model: slavc.Model, how: How, clips: int) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 
 from earsight import protocols
 from earsight.checkpoint import load_weights
+from earsight.commands.trained import threshold_of
 from earsight.data.clips import ClipSet, Some, open_set
 from earsight.data.truth import truth_map
 from earsight.evaluate import evaluate_all
@@ -63,10 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     ask.add_argument("--out", type=Path, default=GRID)
     args = ask.parse_args(argv)
     loaded, whole = load_weights(args.weights, "cpu"), open_set(EXTENDED, args.pack)
-    clips = Some(whole, chosen(whole))
-    (evaluation,) = evaluate_all(loaded.model, clips, [protocols.get("exact")], keep_maps=True)
-    calibration = loaded.meta.get("calibration") or {}
-    drawn = tiles(evaluation, clips, loaded.model, range(len(clips)), calibration.get("threshold"))
+    clips, exact = Some(whole, chosen(whole)), protocols.get("exact")
+    (evaluation,) = evaluate_all(loaded.model, clips, [exact], keep_maps=True)
+    drawn = tiles(evaluation, clips, loaded.model, range(len(clips)), threshold_of(loaded, exact))
     shown = list(drawn.values())
     if not args.photos:
         shown = [replace(tile, picture=np.full_like(tile.picture, GREY)) for tile in shown]

@@ -1,4 +1,4 @@
-"""What an upload meets: a full disk is told, and nothing of the file stays."""
+"""What an upload meets: a disk that takes no more is told, and nothing of the file stays."""
 
 from __future__ import annotations
 
@@ -41,14 +41,23 @@ def test_file_is_kept_under_another_name(shelf: Shelf) -> None:
     assert shelf.used() == 3
 
 
-def test_full_disk_is_told_and_nothing_stays(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("number", "reason", "said"),
+    [
+        (errno.ENOSPC, "No space left on device", r"Expected room for the file, but the server is full\. Try again"),
+        (errno.EROFS, "Read-only file system", r"but the server cannot \(Read-only file system\)\. Try again; when it"),
+    ],
+)
+def test_disk_that_takes_no_more_is_told_and_nothing_stays(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, number: int, reason: str, said: str
+) -> None:
     pytest.importorskip("starlette", reason="Gradio is not installed: pip install 'earsight[app]'")
 
-    def full(path: Path, *_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+    def refuse(path: Path, *_: object) -> None:
+        raise OSError(number, reason, str(path))
 
-    monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(RefusedError, match=r"Expected room for the file, but the server is full\. Try again") as told:
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(RefusedError, match=said) as told:
         sent(shelf)
     assert told.value.status == 507
     assert [one.name for one in shelf.page.iterdir()] == ["samples"]

@@ -111,7 +111,9 @@ def test_a_whole_set_is_evaluated_and_measured(tmp_path: Path, capsys: pytest.Ca
     big_pack.make(tmp_path / "pack", rows=40, split="test")
     kept = tmp_path / "whole_set.json"
     whole_set.main(["--pack", str(tmp_path / "pack"), "--device", "cpu", "--workers", "0", "--json", str(kept)])
-    assert "encoder_clips_per_second: " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "clips: 40\n" in said
+    assert all(f"{part}: " in said for part in ("data_alone_0_workers", "encoders_alone", "scoring_alone"))
     first, last = page.marks("whole_set")
     assert "| clips per second 0 workers | " in page.text(f"{first}{last}", tmp_path)
 

@@ -54,6 +54,7 @@ def test_a_packed_set_is_opened_in_place_of_the_set(made: Path) -> None:
     whole, packed = open_set("tiny.tones:val"), open_set("tiny.tones:val", made)
     assert isinstance(packed, Packed)
     assert (packed.name, packed.rows, packed.list_hash()) == (whole.name, whole.rows, whole.list_hash())
+    assert open_set("tiny.tones:val", str(made)).rows == packed.rows
     assert open_set("tiny.tones", made, role="train").name == "tiny.tones:train"
     assert open_set("tiny.tones:val", made / "tiny.tones-val").rows == whole.rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import AsyncGenerator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -64,7 +65,13 @@ async def receive(request: Request, shelf: Shelf, limits: PageLimits) -> Path:
         try:
             return await _stored(request, shelf, limits)
         except OSError as error:
-            raise full from error
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise full from error
+            raise RefusedError(
+                507,
+                f"Expected to keep the file, but the server cannot ({error.strerror or 'unknown'}). Try again; when it "
+                "stays so, tell whoever runs this page.",
+            ) from error
 
 
 async def _stored(request: Request, shelf: Shelf, limits: PageLimits) -> Path:

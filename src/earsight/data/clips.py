@@ -128,7 +128,7 @@ class Limited(Some):
 
 
 def open_set(
-    spec: str, data: Path | None = None, *, role: str = "test", limit: int = 0, only: Path | None = None
+    spec: str, data: Path | str | None = None, *, role: str = "test", limit: int = 0, only: Path | str | None = None
 ) -> ClipSet:
     """Open "name" or "name:split"; without a split, `role` ("train", "val" or "test") picks the set's own default.
 
@@ -141,6 +141,7 @@ def open_set(
     spec, _, negatives = spec.partition("+")
     spec = with_split(spec, role)
     name, _, split = spec.partition(":")
+    data = None if data is None else Path(data)
     packed = _packed(data, spec)
     clip_set: ClipSet = registry.load("set", name).open(split, data) if packed is None else packed
     if negatives:
@@ -148,7 +149,7 @@ def open_set(
 
         clip_set = extend(clip_set, Path(negatives))
     if only is not None:
-        clip_set = _named_in(only, clip_set)
+        clip_set = _named_in(Path(only), clip_set)
     if limit < 0:
         raise UsageError(f"Expected a limit of at least 1, or 0 for all clips, but got {limit}.")
     return Limited(clip_set, limit) if limit else clip_set
