@@ -162,6 +162,15 @@ def test_before_the_first_frame_the_first_is_shown(tmp_path: Path) -> None:
     assert frame.mean() == pytest.approx(50, abs=2)
 
 
+@pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".mov", ".webm", ".ts"])
+def test_a_file_that_begins_late_is_as_long_as_it_plays(tmp_path: Path, suffix: str) -> None:
+    times = [20 + k / 25 for k in range(75)]
+    path = make.video(tmp_path / f"a{suffix}", [make.gray_frame(20 + k) for k in range(75)], times)
+    assert probe(path).duration == pytest.approx(3.0, abs=0.05)
+    assert [time for time, _ in iter_frames(path, 0.5)] == pytest.approx([0.5 * k for k in range(6)])
+    assert pictures_missing(path, 2.5) is None
+
+
 @pytest.mark.parametrize(("suffix", "b_frames"), [(".mp4", "0"), (".mp4", "3"), (".mkv", "0"), (".mov", "0")])
 def test_a_picture_that_stands_at_the_end_is_shown_to_its_end(tmp_path: Path, suffix: str, b_frames: str) -> None:
     path = make.still(tmp_path / f"a{suffix}", 6.0, encoder={"bf": b_frames})

@@ -86,13 +86,20 @@ class Source:
         return name.endswith("_pipe") or name in ("gif", "apng")
 
     @property
+    def counts_from_zero(self) -> bool:
+        """Whether the length that the file declares is when it ends, though it may begin late."""
+        return "matroska" in self.container.format.name
+
+    @property
     def duration(self) -> float | None:
         """Playing time as the file declares it."""
         if self.is_image:
             return None
-        declared = self.container.duration
-        if declared and declared > 0:
-            return declared / 1_000_000
+        declared = (self.container.duration or 0) / 1_000_000
+        if self.counts_from_zero and declared > self.origin:
+            declared -= self.origin
+        if declared > 0:
+            return declared
         known = [float(s.duration * s.time_base) for s in self.container.streams if s.duration and s.time_base]
         return max(known, default=0.0) or None
 

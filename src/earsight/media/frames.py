@@ -69,7 +69,7 @@ def _last_until(source: Source, video: VideoStream, begin: float, frame: VideoFr
 
 def declared_end(source: Source, video: VideoStream) -> float | None:
     """When the pictures end as their own stream says, or None where it says nothing."""
-    if "matroska" in source.container.format.name:  # FFmpeg's number is that of the whole file there
+    if source.counts_from_zero:  # FFmpeg's number is that of the whole file there
         end = _seconds(video.metadata.get("DURATION", ""))
     elif video.duration and video.time_base:
         begin = source.origin if video.start_time is None else float(video.start_time * video.time_base)
@@ -93,7 +93,8 @@ def missing_from(source: Source, video: VideoStream, until: float) -> float | No
     if declared is None:
         if source.heard_until > source.duration - CLOSE:
             return None
-        declared = source.duration - source.origin  # some containers count from 0, others from their start
+        # Of other kinds some files count from 0, others from their start.
+        declared = source.duration - (0 if source.counts_from_zero else source.origin)
     return declared if until < declared - CLOSE else None
 
 
