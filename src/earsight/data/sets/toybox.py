@@ -18,6 +18,7 @@ extended sets, with negatives made of the same half. `val` has all classes: vali
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -165,7 +166,7 @@ def _negative(
     toy = _source(positive)
     while True:
         pitch = pitch_of(draw_area(random), random)
-        if abs(np.log2(pitch / toy.pitch)) >= 1:
+        if abs(math.log2(pitch / toy.pitch)) >= 1:
             return positive, _Sound(toy.name, pitch, (*seed, 2))
 
 

@@ -1,7 +1,12 @@
-"""What happens in a toy scene: which toys are where, which one sounds, and with what pitch."""
+"""What happens in a toy scene: which toys are where, which one sounds, and with what pitch.
+
+Rows are made of this, and are the same on every machine: numpy's logarithms and powers differ in their last digit from
+one processor to another, those of Python's math do not.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,13 +50,13 @@ class Scene:
 
 def pitch_of(area: float, random: np.random.Generator) -> float:
     """Bigger toys sound lower: two octaves between the smallest and the largest, give or take a semitone."""
-    position = (np.log(area) - np.log(0.01)) / (np.log(0.6) - np.log(0.01))
-    return float(2 ** (1 - 2 * position + random.uniform(-1, 1) / 12))
+    position = (math.log(area) - math.log(0.01)) / (math.log(0.6) - math.log(0.01))
+    return float(2.0 ** (1 - 2 * position + random.uniform(-1, 1) / 12))
 
 
 def _box(random: np.random.Generator, area: float) -> Box:
-    aspect = float(np.exp(random.uniform(-0.45, 0.45)))
-    width, height = np.sqrt(area * aspect), np.sqrt(area / aspect)
+    aspect = math.exp(random.uniform(-0.45, 0.45))
+    width, height = math.sqrt(area * aspect), math.sqrt(area / aspect)
     if width > 0.97:
         width, height = 0.97, area / 0.97
     if height > 0.97:

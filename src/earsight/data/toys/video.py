@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -54,7 +55,7 @@ def write_film(path: Path, seed: int = 0, side: int = 320) -> None:
                 time = i / float(FPS)
                 picture = behind.copy()
                 for k, toy in enumerate(toys):
-                    swing = 0.012 * np.array([np.sin(1.7 * time + k), np.cos(1.3 * time + 2 * k)] * 2)
+                    swing = 0.012 * np.array([math.sin(1.7 * time + k), math.cos(1.3 * time + 2 * k)] * 2)
                     x0, y0, x1, y1 = np.array(toy.box) + swing
                     moved = replace(toy, box=(float(x0), float(y0), float(x1), float(y1)))
                     paint_toy(picture, moved.name, moved.box, moved.color, moved.mirror)
