@@ -113,17 +113,22 @@ def commands(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def added(before: Mapping[str, Any], about: Mapping[str, Any], told: Parts, todo: Iterable[Trial]) -> Parts:
-    """What was told before, with each line that has runs now in place of what it was, all in the order of the study."""
+    """What was told before, with each line that has runs now in place of what it was, all in the order of the study.
+
+    What was compared with a line that has other runs now is gone: it would be a difference from runs that nobody is
+    told of.
+    """
     if before["about"]["clips"] != about["clips"]:
         raise DataError(
             f"Expected results on the same test list, but those before have {before['about']['clips']} and the runs "
             f"here {about['clips']}. Write the runs' own results into another file, with --results."
         )
     new = {_line(run) for run in told["runs"]}
+    other = {_line(run) for run in told["runs"] if run not in before.get("runs", [])}
     order = {line: at for at, line in enumerate(dict.fromkeys((trial.group, trial.name) for trial in todo))}
     return {
         part: sorted(
-            [*(one for one in before.get(part, []) if _line(one) not in new), *now],
+            [*(one for one in before.get(part, []) if not (_line(one) in new or _base(part, one) in other)), *now],
             key=lambda one: (part == "gaps" and one["form"] != "", order.get(_line(one), len(order))),
         )
         for part, now in told.items()
@@ -132,6 +137,22 @@ def added(before: Mapping[str, Any], about: Mapping[str, Any], told: Parts, todo
 
 def _line(one: Mapping[str, Any]) -> tuple[str, str]:
     return one["group"], one["name"]
+
+
+def _base(part: str, one: Mapping[str, Any]) -> tuple[str, str]:
+    """The line that a difference is told from; of anything else its own."""
+    if part == "gaps":
+        return ("batches", "slavc 128") if one["group"] in _BATCHES else BASE[:2]
+    return _batches_of(one["name"]) if part == "changes" else _line(one)
+
+
+def _batches_of(name: str) -> tuple[str, str]:
+    """The method of a line on batches as it is: in batches of 128 as they come.
+
+    >>> _batches_of("ezvsl 32 at most 3")
+    ('batches', 'ezvsl 128')
+    """
+    return "batches", f"{name.split()[0]} 128"
 
 
 def parts(records: Records) -> dict[str, Records]:
@@ -236,7 +257,7 @@ def changes(lines: Mapping[rows.Line, list[Trial]], out: Path) -> list[dict[str,
     """What a method has more in other batches than in batches of 128 as they come."""
     found = []
     for line in lines:
-        base = ("batches", f"{line[1].split()[0]} 128", PLAIN)
+        base = (*_batches_of(line[1]), PLAIN)
         if line[0] in _BATCHES and line[2] == PLAIN and line != base and base in lines and pairs(lines, line, base):
             found.append({**gap(lines, line, base, out), "group": line[0], "name": line[1]})
     return found

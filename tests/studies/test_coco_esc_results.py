@@ -102,6 +102,26 @@ def test_lines_without_a_run_here_stay_as_they_were_in_the_order_of_the_study() 
     assert not any("old" in each for each in told["rows"])
 
 
+def test_what_was_compared_with_a_line_that_is_trained_anew_is_gone() -> None:
+    before = {
+        "about": ABOUT,
+        "gaps": [one("methods", "lvs"), one("batches", "ezvsl 128")],
+        "changes": [one("singles", "slavc 11"), one("batches", "ezvsl 32")],
+        "rows": [one("methods", "lvs"), one("singles", "slavc 11")],
+    }
+
+    def left(*new: dict[str, Any]) -> dict[str, list[str]]:
+        now: results.Parts = {"runs": list(new), "gaps": [], "changes": [], "rows": []}
+        told = results.added(before, ABOUT, now, TRIALS)
+        return {part: [each["name"] for each in told[part]] for part in ("gaps", "changes", "rows")}
+
+    all_rows = ["lvs", "slavc 11"]
+    assert left(one("methods", "slavc")) == {
+        "gaps": ["ezvsl 128"], "changes": ["ezvsl 32", "slavc 11"], "rows": all_rows,
+    }  # fmt: skip
+    assert left(one("batches", "slavc 128")) == {"gaps": ["lvs"], "changes": ["ezvsl 32"], "rows": all_rows}
+
+
 def test_results_on_another_list_are_not_added_to() -> None:
     with pytest.raises(DataError, match="Expected results on the same test list"):
         results.added({"about": {"clips": {"positive": 1}}}, ABOUT, {"runs": []}, TRIALS)
