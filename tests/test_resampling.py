@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,16 +12,36 @@ from torch.nn.functional import interpolate
 
 from earsight.config import Inputs
 from earsight.data.view import eval_picture
-from earsight.resampling import interpolation, squeezed
+from earsight.protocols import Protocol, get
+from earsight.resampling import squeezed, upsampled
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("corners", [False, True])
-@pytest.mark.parametrize(("count", "to"), [(7, 224), (14, 720), (1, 5), (2, 2), (20, 7), (64, 1), (3, 100)])
-def test_maps_are_interpolated_as_torch_does(mode: str, corners: bool, count: int, to: int) -> None:
-    eye = torch.eye(count)[None, None]
-    wanted = interpolate(eye, size=(to, count), mode=mode, align_corners=corners)[0, 0].numpy()
-    np.testing.assert_allclose(interpolation(count, to, mode, corners), wanted, atol=1e-5)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("count", "to"), [(7, 224), (14, 720), (1, 5), (2, 2), (20, 7), (64, 1), (3, 100), (100, 720)])
+def test_maps_are_interpolated_as_torch_does(mode: Any, corners: bool, count: int, to: int) -> None:
+    maps = np.random.default_rng(0).uniform(-1, 1, (20, count, count)).astype(np.float32)
+    tensors = torch.from_numpy(maps)[:, None]
+    protocol = Protocol("any", upsample=mode, align_corners=corners)
+    for height, width in ((to, to), (to, count), (count, to)):
+        wanted = interpolate(tensors, size=(height, width), mode=mode, align_corners=corners)[:, 0].numpy()
+        # Some processors round a product before they add to it, also in the weights.
+        np.testing.assert_allclose(upsampled(maps, height, width, protocol), wanted, atol=1e-5)
+
+
+def test_maps_are_enlarged_alike_alone_and_together_and_on_every_processor() -> None:
+    maps = (np.arange(50 * 49) * 7919 % 1000 / np.float32(1000)).astype(np.float32).reshape(50, 7, 7)
+    seen = hashlib.sha256()
+    for protocol in (get("exact"), get("official"), get("exact:upsample=bilinear")):
+        large = upsampled(maps, 48, 60, protocol)
+        room = np.full((50, 48, 60), np.nan, np.float32)
+        assert upsampled(maps, 48, 60, protocol, out=room) is room
+        assert np.array_equal(large, room)
+        assert all(
+            np.array_equal(upsampled(one, 48, 60, protocol), wanted) for one, wanted in zip(maps, large, strict=True)
+        )
+        seen.update(large.tobytes())
+    assert seen.hexdigest()[:16] == "9ff85ac7660e0a9f"
 
 
 @pytest.mark.parametrize(

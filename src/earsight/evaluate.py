@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -28,6 +30,8 @@ from earsight.types import Maps
 Failures = tuple[tuple[str, str], ...]
 BATCH = {"cpu": 16, "cuda": 128}
 """Clips that are localized together. On a CPU, the memory of more costs more than their arithmetic."""
+ASKED = {"cuda": 2}
+"""Batches that a device is asked for while another thread scores the maps of the last one on the CPU."""
 
 
 @dataclass(frozen=True)
@@ -165,15 +169,15 @@ def evaluate_all(
     rank, world = (distributed.rank(), distributed.world()) if together else (0, 1)
     failures = list(unreadable) if rank == 0 else []
     seen: list[_Part] = []
-    last: Arriving | None = None
+    asked: deque[Future[_Part]] = deque()
     done = 0
 
-    def scored(made: Arriving) -> None:
+    def scored(made: Arriving) -> _Part:
         maps, index = made.arrived()
         records = score(maps, [tried.rows[i] for i in index], protocols, sizes)
-        seen.append(_Part(index[0], records, made.kept() if keep_maps else None))
+        return _Part(index[0], records, made.kept() if keep_maps else None)
 
-    with _evaluating(model.to(device)), torch.inference_mode():
+    with _evaluating(model.to(device)), torch.inference_mode(), ThreadPoolExecutor(1, "evaluate") as beside:
         feed = loading.eval_batches(heard, model.inputs, batch_size, workers, rank=rank, world=world, device=device)
         with closing(feed):
             for batch, failed in feed:
@@ -181,15 +185,13 @@ def evaluate_all(
                 done += len(failed) + (0 if batch is None else len(batch))
                 _stop_when_too_many(failures, done, clip_set, max_failed)
                 if batch is not None:
-                    # While a GPU is at work on this batch, the maps of the last one are scored on the CPU.
                     made = Arriving(model.localize(batch.frames, batch.waveforms), batch.index)
-                    if last is not None:
-                        scored(last)
-                    last = made
+                    asked.append(beside.submit(scored, made))
+                while len(asked) > ASKED.get(torch.device(device).type, 0):
+                    seen.append(asked.popleft().result())
                 if progress is not None:
                     progress(min(done * world, len(tried)), len(tried))
-        if last is not None:
-            scored(last)
+        seen += [one.result() for one in asked]
     if together:
         seen = [part for parts in distributed.from_all(seen) for part in parts]
         failures = [failure for parts in distributed.from_all(failures) for failure in parts]

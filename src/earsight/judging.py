@@ -1,12 +1,10 @@
 """What a protocol makes of maps: scores, masks and confidences. Each map is treated alone. No torch is needed here.
 
-`judged` takes numpy arrays, for whoever localizes; `masking.predict` takes torch's maps. Both follow one rule, `judge`,
-and differ only in who enlarges the maps.
+`judged` takes numpy arrays, for whoever localizes; `masking.predict` does the same with torch's maps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -92,6 +90,9 @@ def pairs(
 def judged(found: Found, protocol: Protocol, size: Size | None = None) -> Judged:
     """Turn maps into scores, masks and confidences at `size` (H, W), by default the protocol's own.
 
+    The confidence always comes from the protocol's own size, so that a threshold calibrated there holds for pictures of
+    any size. The policy `adaptive` needs a ground truth, which only `scoring.score` has.
+
     >>> maps = np.array([[[0.0, 1.0], [2.0, 3.0]]], np.float32)
     >>> out = judged(Found(maps, maps, bounds=(0.0, 4.0)), Protocol("tiny", size=2))
     >>> out.mask.tolist(), out.confidence.tolist()
@@ -101,19 +102,8 @@ def judged(found: Found, protocol: Protocol, size: Size | None = None) -> Judged
     raw, bounds = (found.native, found.native_bounds) if native else (found.dense, found.bounds)
 
     def at(size: Size) -> F32:
-        return scaled(np.stack([upsampled(one, *size, protocol) for one in raw]), bounds)
+        return scaled(upsampled(raw, *size, protocol), bounds)
 
-    return judge(raw, bounds, found.confidence, protocol, size, at)
-
-
-def judge(
-    raw: F32, bounds: Bounds, own: F32 | None, protocol: Protocol, size: Size | None, at: Callable[[Size], F32]
-) -> Judged:
-    """The rule, for maps (B, h, w) on the method's own grid whose scores `at` gives at any size (H, W).
-
-    The confidence always comes from the protocol's own size, so that a threshold calibrated there holds for pictures of
-    any size. The policy `adaptive` needs a ground truth, which only `scoring.score` has.
-    """
     highest: F32 = raw.max(axis=(1, 2))
     need_finite((raw.min(axis=(1, 2)), highest))
     square = (protocol.size, protocol.size)
@@ -122,7 +112,7 @@ def judge(
     ranked = ranks.Ranked(flat, cuts=needed([protocol], flat.shape[1])[0])
     mask: Mask = (flat >= levels(ranked, protocol)[:, None]).reshape(score.shape)
     if protocol.confidence == "native":
-        return Judged(score, mask, need_own(own))
+        return Judged(score, mask, need_own(found.confidence))
     if protocol.confidence == "max":
         return Judged(score, mask, scaled(highest, bounds))
     measured = score if score.shape[1:] == square else at(square)

@@ -1,4 +1,4 @@
-"""From torch's maps to masks and confidences, as a protocol says: judging.py's rule, on maps that torch enlarges."""
+"""From torch's maps to masks and confidences, as a protocol says: judging.py's rule."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from earsight.judging import judge, need_own, scaled
+from earsight.judging import Found, judged, need_own, scaled
 from earsight.protocols import Protocol
-from earsight.types import F32, Maps
+from earsight.types import Maps
 
 
 @dataclass(frozen=True)
@@ -30,29 +29,20 @@ def predict(maps: Maps, protocol: Protocol, size: tuple[int, int] | None = None)
     >>> out.mask.tolist(), out.confidence.tolist()
     ([[[False, False], [True, True]]], [0.75])
     """
-    raw, bounds = maps.which(protocol.map)
-    raw = raw.detach().float().cpu()
-    own = None if maps.confidence is None else maps.confidence.detach().float().cpu().numpy()
-
-    def at(size: tuple[int, int]) -> F32:
-        scores: F32 = scaled(resized(raw, size, protocol), bounds).numpy()
-        return scores
-
-    out = judge(raw.numpy(), bounds, own, protocol, size, at)
+    out = judged(arrays(maps), protocol, size)
     return Prediction(*map(torch.from_numpy, (out.score, out.mask, out.confidence)))
+
+
+def arrays(maps: Maps) -> Found:
+    """Maps as numpy has them, on the CPU."""
+    maps = maps.each(lambda x: x.detach().float().cpu())
+    own = None if maps.confidence is None else maps.confidence.numpy()
+    return Found(maps.dense.numpy(), maps.native.numpy(), maps.bounds, maps.native_bounds, own)
 
 
 def own_scores(maps: Maps, protocol: Protocol) -> Tensor:
     """The scores (B, h, w) that a protocol looks at, on the method's own grid."""
     return scaled(*maps.which(protocol.map))
-
-
-def resized(raw: Tensor, size: tuple[int, int], protocol: Protocol) -> Tensor:
-    """Maps (B, h, w) at `size` by the protocol's interpolation."""
-    if tuple(raw.shape[1:]) == tuple(size):
-        return raw
-    four = raw.unsqueeze(1)
-    return F.interpolate(four, size=size, mode=protocol.upsample, align_corners=protocol.align_corners).squeeze(1)
 
 
 def native_confidence(maps: Maps) -> Tensor:

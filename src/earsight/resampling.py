@@ -14,69 +14,82 @@ from earsight.types import F32, U8
 
 Ints = npt.NDArray[np.int32]
 Reals = npt.NDArray[np.floating]
+_Run = tuple[slice, list[tuple[int, F32]]]  # new values, and the old ones they are made of with their weights (n, 1)
 _TOGETHER = 4  # lines of a picture that are made at once
+_NEAR = 16  # maps that are made at once: few enough to stay near the processor, many enough for few calls
 _MAPS, _PICTURES = -0.75, -0.5  # sharpness of torch's bicubic filters, without and with antialiasing
 
 
-def interpolation(count: int, to: int, mode: Literal["bicubic", "bilinear"], align_corners: bool) -> F32:
-    """The matrix (to, count) by which torch's `interpolate` makes `to` values of `count`.
+def upsampled(maps: F32, height: int, width: int, protocol: Protocol, out: F32 | None = None) -> F32:
+    """Maps (..., h, w) at a size (..., height, width), as the protocol upsamples; in `out` where that is given.
 
-    >>> interpolation(2, 4, "bilinear", False).tolist()
-    [[1.0, 0.0], [0.75, 0.25], [0.25, 0.75], [0.0, 1.0]]
+    The weights are those of torch's `interpolate`. Rows and columns are treated alike, and of few old values each: that
+    is many times faster than interpolating every pixel, and the same to the bit on every processor. It is no matrix
+    product, because the threads that numpy starts for one keep a core busy long after it is done.
+
+    >>> upsampled(np.array([[0.0, 4.0]], np.float32), 1, 4, Protocol("wide", upsample="bilinear")).tolist()
+    [[0.0, 1.0, 3.0, 4.0]]
     """
+    size = (*maps.shape[:-2], height, width)
+    if out is None:
+        out = np.empty(size, np.float32)
+    flat = maps.reshape(-1, *maps.shape[-2:])
+    wide: F32 = np.empty((len(flat), width, maps.shape[-2]), np.float32)
+    with np.errstate(invalid="ignore", over="ignore"):  # what is not finite, others refuse
+        _stretch(np.ascontiguousarray(flat.transpose(0, 2, 1)), wide, protocol)
+        _stretch(np.ascontiguousarray(wide.transpose(0, 2, 1)), out.reshape(-1, height, width), protocol)
+    return out
+
+
+def _stretch(maps: F32, out: F32, protocol: Protocol) -> None:
+    """(B, n, w) -> (B, to, w)."""
+    to = out.shape[1]
+    if maps.shape[1] == to:
+        out[:] = maps
+        return
+    runs = _runs(maps.shape[1], to, protocol.upsample, protocol.align_corners)
+    longest = max(run.stop - run.start for run, _ in runs)
+    room: F32 = np.empty((min(len(maps), _NEAR), longest, out.shape[2]), np.float32)
+    for at in range(0, len(maps), _NEAR):
+        some, wanted = maps[at : at + _NEAR], out[at : at + _NEAR]
+        for run, ((first, weight), *others) in runs:
+            lines = wanted[:, run]
+            np.multiply(some[:, first, None], weight, out=lines)
+            more = room[: len(some), : len(weight)]
+            for other, weight in others:
+                lines += np.multiply(some[:, other, None], weight, out=more)
+
+
+@lru_cache(maxsize=32)
+def _runs(count: int, to: int, mode: Literal["bicubic", "bilinear"], align_corners: bool) -> list[_Run]:
+    """How torch's `interpolate` makes `to` values of `count`, in runs that are made of the same old ones."""
     f = np.float32
-    if count == to:
-        return np.eye(count, dtype=f)
     at = np.arange(to, dtype=f)
     if align_corners:
         place = at * (f(count - 1) / f(to - 1) if to > 1 else f(0))
     else:
-        place = (at + f(0.5)) * (f(count) / f(to)) - f(0.5)
+        place = _fused(at + f(0.5), f(count) / f(to), -0.5)
     if mode == "bilinear":
         place = np.maximum(place, f(0))
     first = np.floor(place).astype(np.int64)
     t = place - first.astype(f)
-    if mode == "bilinear":
-        taps = {0: 1 - t, 1: t}
-    else:
-        taps = {-1: _outer(t + 1, _MAPS), 0: _inner(t, _MAPS), 1: _inner(1 - t, _MAPS), 2: _outer(2 - t, _MAPS)}
-    matrix = np.zeros((to, count), f)
-    for step, weight in taps.items():
-        np.add.at(matrix, (np.arange(to), np.clip(first + step, 0, count - 1)), weight.astype(f))
-    return matrix
+    taps = {0: 1 - t, 1: t}
+    if mode == "bicubic":
+        a = _MAPS
+        inner = [_fused(_fused(a + 2, x, -a - 3) * x, x, 1) for x in (t, 1 - t)]
+        outer = [_fused(_fused(_fused(a, x, -5 * a), x, 8 * a), x, -4 * a) for x in (t + 1, 1 - t + 1)]
+        taps = {-1: outer[0], 0: inner[0], 1: inner[1], 2: outer[1]}
+    begins = [0, *(np.flatnonzero(np.diff(first)) + 1).tolist()]
+    runs = [slice(begin, end) for begin, end in zip(begins, [*begins[1:], to], strict=True)]
+    return [
+        (run, [(min(max(int(first[run.start]) + step, 0), count - 1), w[run, None]) for step, w in taps.items()])
+        for run in runs
+    ]
 
 
-def upsampled(score: F32, height: int, width: int, protocol: Protocol) -> F32:
-    """A map (h, w) at a size (height, width), as the protocol upsamples.
-
-    Upsampling is linear and treats rows and columns alike, and of few old values each: that is many times faster than
-    interpolating every pixel. It is no matrix product, because the threads that numpy starts for one keep a core busy
-    long after it is done.
-    """
-    rows = _stretched(np.ascontiguousarray(score.T), width, protocol)
-    return _stretched(np.ascontiguousarray(rows.T), height, protocol)
-
-
-def _stretched(score: F32, to: int, protocol: Protocol) -> F32:
-    """(n, w) -> (to, w)."""
-    (first, weight), *others = _taps(len(score), to, protocol)
-    out: F32 = score.take(first, axis=0)
-    out *= weight
-    for other, weight in others:
-        more = score.take(other, axis=0)
-        more *= weight
-        out += more
-    return out
-
-
-@lru_cache(maxsize=32)
-def _taps(count: int, to: int, protocol: Protocol) -> list[tuple[npt.NDArray[np.intp], F32]]:
-    """Which old values (to,) each new one is made of, and their weights (to, 1), once for each that it may need."""
-    matrix = interpolation(count, to, protocol.upsample, protocol.align_corners)
-    most = max(1, int((matrix != 0).sum(axis=1).max()))
-    order = np.argsort(-np.abs(matrix), axis=1, kind="stable")[:, :most]
-    weights = np.take_along_axis(matrix, order, axis=1)
-    return [(np.ascontiguousarray(order[:, k]), np.ascontiguousarray(weights[:, k, None])) for k in range(most)]
+def _fused(value: F32 | float, factor: F32 | np.float32, more: float) -> F32:
+    """value * factor + more, rounded once at the end, as a processor does it in one step."""
+    return (np.asarray(value, np.float64) * factor + more).astype(np.float32)
 
 
 def squeezed(frame: U8, side: int) -> U8:

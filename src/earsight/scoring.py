@@ -21,10 +21,11 @@ import torch
 from earsight.data.truth import truth_cells, truth_part
 from earsight.judging import scaled
 from earsight.levels import levels, need_finite, needed, order_statistic
-from earsight.masking import native_confidence, resized
+from earsight.masking import native_confidence
 from earsight.metrics.base import F64, SIZES, Records
 from earsight.protocols import Protocol
 from earsight.ranks import Ranked
+from earsight.resampling import upsampled
 from earsight.types import F32, Maps, Row
 
 CHUNK = 64
@@ -89,44 +90,60 @@ def score(maps: Maps, rows: Sequence[Row], protocols: Sequence[Protocol], sizes:
     for (of, *_), at in looks.items():
         first, here = protocols[at[0]], [protocols[i] for i in at]
         raw, bounds = maps.which(of)
-        raw = raw.detach().float().cpu()
-        pictures = resized(raw, (first.size, first.size), first).numpy()
+        grids: F32 = raw.detach().float().cpu().numpy()
+        pictures = _Pictures(grids, first)
         for i, columns in zip(at, _columns(pictures, bounds, truths, here, sizes), strict=True):
-            if protocols[i].confidence == "max" and tuple(raw.shape[1:]) != pictures.shape[1:]:
-                columns["confidence"] = scaled(raw.flatten(1).amax(1), bounds).double().numpy()
+            if protocols[i].confidence == "max" and pictures.enlarged:
+                columns["confidence"] = scaled(grids.max(axis=(1, 2)), bounds).astype(np.float64)
             elif protocols[i].confidence == "native":
                 columns["confidence"] = native_confidence(maps).double().cpu().numpy()
             found[i] = Records.of(rows, **columns)
     return [found[i] for i in range(len(protocols))]
 
 
+class _Pictures:
+    """Maps (B, h, w) at the size of a protocol, made by whoever ranks them."""
+
+    def __init__(self, grids: F32, protocol: Protocol) -> None:
+        self._grids, self._protocol = grids, protocol
+        side = protocol.size
+        self.enlarged = grids.shape[1:] != (side, side)
+        self.at: F32 = _pictures.take(len(grids), side * side).reshape(-1, side, side) if self.enlarged else grids
+
+    def make(self, chunk: slice) -> F32:
+        """Those of a chunk, (n, H, W)."""
+        made, side = self.at[chunk], self._protocol.size
+        return upsampled(self._grids[chunk], side, side, self._protocol, out=made) if self.enlarged else made
+
+
 def _columns(
-    pictures: F32,
+    pictures: _Pictures,
     bounds: tuple[float, float] | None,
     truths_at: Callable[[int], list[Truth]],
     protocols: Sequence[Protocol],
     sizes: bool,
 ) -> list[dict[str, F64]]:
-    """What each protocol makes of maps (B, H, W) at its size; `truths_at` gives their ground truth at a size.
+    """What each protocol makes of maps at its size; `truths_at` gives their ground truth at a size.
 
-    Threads rank the pixels, chunk by chunk, in few and long calls of numpy; the many short ones that follow are made
-    here, where no other thread waits for them.
+    Threads enlarge the maps and rank their pixels, chunk by chunk, in few and long calls of numpy; the many short ones
+    that follow are made here, where no other thread waits for them.
     """
-    n = pictures[0].size
+    n = pictures.at[0].size
     cuts, top = needed(protocols, n)
     cuts += _size_cuts(n) if sizes else []
     threads = min(torch.get_num_threads(), os.cpu_count() or 1)
-    each = min(CHUNK, -(-len(pictures) // threads))
-    chunks = [slice(i, i + each) for i in range(0, len(pictures), each)]
+    count = len(pictures.at)
+    each = min(CHUNK, -(-count // threads))
+    chunks = [slice(i, i + each) for i in range(0, count, each)]
 
     def rank(chunk: slice) -> Ranked:
-        flat = pictures[chunk].reshape(-1, n)
+        flat = pictures.make(chunk).reshape(-1, n)
         return Ranked(flat, bounds, cuts=cuts, top=top, room=_room.take(len(flat), n))
 
     ranks = _pool(threads).map(rank, chunks) if len(chunks) > 1 < threads else map(rank, chunks)
     truths = truths_at(protocols[0].size)  # while the threads are at work
     done = [
-        _chunk(pictures[chunk], ranked, truths[chunk], protocols, sizes)
+        _chunk(pictures.at[chunk], ranked, truths[chunk], protocols, sizes)
         for chunk, ranked in zip(chunks, ranks, strict=True)
     ]
     return [
@@ -141,7 +158,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 
 class _Room(threading.local):
-    """Each thread's own memory for ranking one chunk of maps of one size."""
+    """Each thread's own memory for maps of one size."""
 
     def __init__(self) -> None:
         self.values = np.empty((0, 0), np.float32)
@@ -153,6 +170,9 @@ class _Room(threading.local):
 
 
 _room = _Room()
+"""Where one chunk is ranked."""
+_pictures = _Room()
+"""Where maps are enlarged to, all that are scored at a time."""
 
 
 def _chunk(

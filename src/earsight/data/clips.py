@@ -6,7 +6,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -62,7 +62,7 @@ class ClipSet(ABC):
     def list_hash(self) -> str:
         """Short hash of the rows: two results with the same hash were measured on the same list."""
         # Recordings named like their clip are left out, so that lists keep the hash they had before these were kept.
-        plain = [{k: v for k, v in asdict(row).items() if v or k not in ("picture", "sound")} for row in self.rows]
+        plain = [{k: v for k, v in vars(row).items() if v or k not in ("picture", "sound")} for row in self.rows]
         text = json.dumps(plain, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -98,7 +98,8 @@ class Derived(ClipSet):
 
     def _made(self, index: int, read: Callable[[int], C]) -> C:
         seen, heard = self.parts(index)
-        clip = replace(read(seen), id=self.rows[index].id)
+        clip, id = read(seen), self.rows[index].id
+        clip = clip if clip.id == id else replace(clip, id=id)
         if heard is None:
             return replace(clip, waveform=np.zeros_like(clip.waveform))
         if heard == seen:

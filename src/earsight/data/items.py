@@ -24,7 +24,7 @@ from earsight.data.parcel import Given, Parcel, Pictures
 from earsight.data.truth import crop_boxes, truth_map
 from earsight.data.view import View
 from earsight.errors import MediaError
-from earsight.types import Batch, Clip, Encoded
+from earsight.types import F32, I16, Batch, Clip, Encoded
 
 LONGEST = 20
 """A picture is scaled by its shorter side before the training crop; a mere line would become gigabytes."""
@@ -95,7 +95,7 @@ class Read(NamedTuple):
     """One clip: its picture as seen, or with the view still to be taken; its sound; its ground truth."""
 
     picture: Tensor | Given
-    wave: Tensor
+    wave: F32 | I16
     truth: Tensor | None
 
 
@@ -155,11 +155,11 @@ class Items(Dataset[Any]):
                 given = Given.decoded(stored.id, decode(stored), view)
             else:
                 given = Given(stored.id, stored.jpeg, stored.height, stored.width, view)
-            return Read(given, torch.from_numpy(_heard(stored, stored.waveform, inputs, samples)), truth)
+            return Read(given, _heard(stored, stored.waveform, inputs, samples), truth)
         clip = self.clip_set.read(i, inputs.rate, seconds, draw)
         _, height, width = clip.frame.shape
         view, truth = self._view(clip.id, height, width, i, epoch)
-        return Read(view.apply(clip.frame), torch.from_numpy(_heard(clip, clip.waveform, inputs, samples)), truth)
+        return Read(view.apply(clip.frame), _heard(clip, clip.waveform, inputs, samples), truth)
 
     def _view(self, id: str, height: int, width: int, i: int, epoch: int) -> tuple[View, Tensor | None]:
         """What is seen of a picture, and in training its ground truth through the same."""
@@ -183,9 +183,9 @@ class Items(Dataset[Any]):
 
 
 def _heard(clip: Clip | Encoded, waveform: W, inputs: Inputs, samples: int) -> W:
-    """A copy of what is heard, `samples` long; of more than the model hears, that part is in the middle."""
+    """What is heard, `samples` long; of more than the model hears, that part is in the middle."""
     if samples <= inputs.samples:
-        return fit_waveform(waveform, clip.rate, clip.time, inputs.samples).copy()
+        return fit_waveform(waveform, clip.rate, clip.time, inputs.samples)
     length = len(waveform)
     if length == 0:
         return np.zeros(samples, dtype=waveform.dtype)
@@ -230,7 +230,7 @@ class TogetherFlat:
 
 
 def _waves(clips: Sequence[Read]) -> Tensor:
-    return torch.stack([clip.wave for clip in clips])
+    return torch.from_numpy(np.concatenate([clip.wave for clip in clips]).reshape(len(clips), -1))
 
 
 def _stacked(clips: Sequence[Read]) -> Tensor:

@@ -28,6 +28,7 @@ from earsight.types import F32, I16, U8, Clip, Encoded
 
 LONGEST = 65_500
 """Longest side of a JPEG picture."""
+PIXELS = Limits().max_pixels
 
 
 def find(data: Path, spec: str) -> Path | None:
@@ -89,7 +90,7 @@ class Packed(ClipSet):
         stored, id = self.stored(index), self.rows[index].id
         height, width, sides = stored.height, stored.width, sorted((stored.height, stored.width))
         fits = 0 < sides[0] <= self.manifest.settings.size and sides[1] <= LONGEST
-        if not (fits and height * width <= Limits().max_pixels) or jpeg_size(stored.frame) != (height, width):
+        if not (fits and height * width <= PIXELS) or jpeg_size(stored.frame) != (height, width):
             raise MediaError(id, f"is not a packed JPEG picture of {width} x {height}.", "Prepare the pack again.")
         start, stop, time = span(len(stored.wave), stored.time, rate, seconds)
         return Encoded(id, stored.frame, height, width, stored.wave[start:stop], rate, time)

@@ -142,7 +142,7 @@ class Pictures:
 
     def _each(self) -> list[Tensor]:
         ends: list[int] = self.ends.tolist()
-        return [self.data[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+        return list(torch.split(self.data, [end - begin for begin, end in zip([0, *ends[:-1]], ends, strict=True)]))
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,10 @@ class Shard:
         self._frames, self._frame_at = _flat(batch.column("frame"), np.dtype(np.uint8))
         self._waves, self._wave_at = _flat(batch.column("wave"), np.dtype("<i2"))
         numbers = {name: batch.column(name).to_numpy() for name in ("index", "height", "width", "time")}
-        self._height, self._width, self._time = numbers["height"], numbers["width"], numbers["time"]
+        # As lists, of which Python takes single values many times faster.
+        self._height, self._width, self._time = (numbers[name].tolist() for name in ("height", "width", "time"))
+        self._failed_at = np.frombuffer(batch.column("failed").buffers()[1], np.int32, count + 1).tolist()
+        self._digests = batch.column("digest").to_pylist()
         if not np.array_equal(numbers["index"], np.arange(first, first + count)):
             raise damaged(path, f"other clips than those from number {first} on")
 
@@ -149,20 +152,20 @@ class Shard:
 
     def stored(self, at: int) -> Stored:
         """The clip at a place of this shard; picture and sound are views of the file."""
-        failed = self._batch.column("failed")[at]
-        time = float(self._time[at])
+        failed = self._failed_at[at] != self._failed_at[at + 1]
+        time: float = self._time[at]
         return Stored(
             self._frames[self._frame_at[at] : self._frame_at[at + 1]],
-            int(self._height[at]),
-            int(self._width[at]),
+            self._height[at],
+            self._width[at],
             self._waves[self._wave_at[at] : self._wave_at[at + 1]],
             time if math.isfinite(time) else 0.0,  # which its digest does not have
-            str(failed.as_py()),
+            str(self._batch.column("failed")[at].as_py()) if failed else "",
         )
 
     def whole(self, at: int, row: Row, stored: Stored) -> bool:
         """Whether a clip is what was packed, by its digest."""
-        return bool(self._batch.column("digest")[at].as_py() == digest(self.first + at, row, stored))
+        return bool(self._digests[at] == digest(self.first + at, row, stored))
 
 
 def sound_row(row: Row) -> bool:
@@ -215,10 +218,10 @@ def _is_compressed(message: bytes) -> bool:
     return field(at + number(at, 4), 3) != 0
 
 
-def _flat(column: Any, dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+def _flat(column: Any, dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], list[int]]:
     """All values of a column of lists as one view of the file, and where each list begins and the last one ends."""
     buffers = column.buffers()
     offsets = np.frombuffer(buffers[1], np.int64, len(column) + 1)
     count = int(offsets[-1])
     values = np.frombuffer(buffers[-1], dtype, count) if count else np.zeros(0, dtype)
-    return values, offsets
+    return values, offsets.tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ class View:
     flip: bool
 
     @classmethod
+    @cache
     def whole(cls, side: int) -> View:
         """All of the picture, squeezed into a square."""
         return cls(side, side, 0, 0, side, False)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from earsight.checkpoint import Weights
 from earsight.data.view import eval_picture
 from earsight.judging import Found, pairs
 from earsight.localize.once import Asked, Made, asking
+from earsight.masking import arrays
 from earsight.methods.base import Method
 from earsight.types import F32, U8
 
@@ -45,10 +45,7 @@ class TorchModel:
         given = (torch.from_numpy(x).to(self.device) for x in (frames[whose], waveforms[whom]))
         with asking(self.method, asked):
             maps = self.method.localize(*given)
-        dense = _plain(maps.dense)
-        native = dense if maps.native is maps.dense else _plain(maps.native)
-        own = None if maps.confidence is None else _plain(maps.confidence)
-        return Found(dense, native, maps.bounds, maps.native_bounds, own)
+        return arrays(maps)
 
     def _known(self, frames: U8) -> Made:
         """What was made of this one picture before, to be added to."""
@@ -56,8 +53,3 @@ class TorchModel:
         if self._last[0] != seen:
             self._last = seen, {}
         return self._last[1]
-
-
-def _plain(x: Tensor) -> F32:
-    array: F32 = x.float().cpu().numpy()
-    return array
