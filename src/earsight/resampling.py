@@ -14,55 +14,40 @@ from earsight.types import F32, U8
 
 Ints = npt.NDArray[np.int32]
 Reals = npt.NDArray[np.floating]
-_Run = tuple[slice, list[tuple[int, F32]]]  # new values, and the old ones they are made of with their weights (n, 1)
+_Band = tuple[slice, slice, F32]  # new values (n), old values (m) that they are made of, and the weights (n, m)
 _TOGETHER = 4  # lines of a picture that are made at once
-_NEAR = 16  # maps that are made at once: few enough to stay near the processor, many enough for few calls
+_OLD = 12  # old values that a band is made of at most, where it has more than one new value
 _MAPS, _PICTURES = -0.75, -0.5  # sharpness of torch's bicubic filters, without and with antialiasing
 
 
 def upsampled(maps: F32, height: int, width: int, protocol: Protocol, out: F32 | None = None) -> F32:
     """Maps (..., h, w) at a size (..., height, width), as the protocol upsamples; in `out` where that is given.
 
-    The weights are those of torch's `interpolate`. Rows and columns are treated alike, and of few old values each: that
-    is many times faster than interpolating every pixel, and the same to the bit on every processor. It is no matrix
-    product, because the threads that numpy starts for one keep a core busy long after it is done.
+    The weights are those of torch's `interpolate`. Rows and columns are treated alike, which is many times faster than
+    interpolating every pixel, in few and long calls. No BLAS is asked, whose sums depend on the processor and whose
+    threads keep a core busy long after they are done.
 
     >>> upsampled(np.array([[0.0, 4.0]], np.float32), 1, 4, Protocol("wide", upsample="bilinear")).tolist()
     [[0.0, 1.0, 3.0, 4.0]]
     """
-    size = (*maps.shape[:-2], height, width)
     if out is None:
-        out = np.empty(size, np.float32)
-    flat = maps.reshape(-1, *maps.shape[-2:])
-    wide: F32 = np.empty((len(flat), width, maps.shape[-2]), np.float32)
+        out = np.empty((*maps.shape[:-2], height, width), np.float32)
+    if maps.shape == out.shape:
+        out[:] = maps
+        return out
+    flat, large = maps.reshape(-1, *maps.shape[-2:]), out.reshape(-1, height, width)
+    wide: F32 = np.empty((len(flat), maps.shape[-2], width), np.float32)
     with np.errstate(invalid="ignore", over="ignore"):  # what is not finite, others refuse
-        _stretch(np.ascontiguousarray(flat.transpose(0, 2, 1)), wide, protocol)
-        _stretch(np.ascontiguousarray(wide.transpose(0, 2, 1)), out.reshape(-1, height, width), protocol)
+        for new, old, weights in _bands(maps.shape[-1], width, protocol.upsample, protocol.align_corners):
+            np.einsum("bij,jx->bix", flat[:, :, old], np.ascontiguousarray(weights.T), out=wide[:, :, new])
+        for new, old, weights in _bands(maps.shape[-2], height, protocol.upsample, protocol.align_corners):
+            np.einsum("yi,bix->byx", weights, wide[:, old], out=large[:, new])
     return out
 
 
-def _stretch(maps: F32, out: F32, protocol: Protocol) -> None:
-    """(B, n, w) -> (B, to, w)."""
-    to = out.shape[1]
-    if maps.shape[1] == to:
-        out[:] = maps
-        return
-    runs = _runs(maps.shape[1], to, protocol.upsample, protocol.align_corners)
-    longest = max(run.stop - run.start for run, _ in runs)
-    room: F32 = np.empty((min(len(maps), _NEAR), longest, out.shape[2]), np.float32)
-    for at in range(0, len(maps), _NEAR):
-        some, wanted = maps[at : at + _NEAR], out[at : at + _NEAR]
-        for run, ((first, weight), *others) in runs:
-            lines = wanted[:, run]
-            np.multiply(some[:, first, None], weight, out=lines)
-            more = room[: len(some), : len(weight)]
-            for other, weight in others:
-                lines += np.multiply(some[:, other, None], weight, out=more)
-
-
 @lru_cache(maxsize=32)
-def _runs(count: int, to: int, mode: Literal["bicubic", "bilinear"], align_corners: bool) -> list[_Run]:
-    """How torch's `interpolate` makes `to` values of `count`, in runs that are made of the same old ones."""
+def _bands(count: int, to: int, mode: Literal["bicubic", "bilinear"], align_corners: bool) -> list[_Band]:
+    """How torch's `interpolate` makes `to` values of `count`, in bands that are made of a few old ones each."""
     f = np.float32
     at = np.arange(to, dtype=f)
     if align_corners:
@@ -79,12 +64,19 @@ def _runs(count: int, to: int, mode: Literal["bicubic", "bilinear"], align_corne
         inner = [_fused(_fused(a + 2, x, -a - 3) * x, x, 1) for x in (t, 1 - t)]
         outer = [_fused(_fused(_fused(a, x, -5 * a), x, 8 * a), x, -4 * a) for x in (t + 1, 1 - t + 1)]
         taps = {-1: outer[0], 0: inner[0], 1: inner[1], 2: outer[1]}
-    begins = [0, *(np.flatnonzero(np.diff(first)) + 1).tolist()]
-    runs = [slice(begin, end) for begin, end in zip(begins, [*begins[1:], to], strict=True)]
-    return [
-        (run, [(min(max(int(first[run.start]) + step, 0), count - 1), w[run, None]) for step, w in taps.items()])
-        for run in runs
-    ]
+    places = {step: np.clip(first + step, 0, count - 1) for step in taps}
+    weights: F32 = np.zeros((to, count), f)
+    for step, weight in taps.items():
+        np.add.at(weights, (np.arange(to), places[step]), weight)
+    lowest, highest = places[min(taps)], places[max(taps)]
+    bands, begin = [], 0
+    while begin < to:
+        # Many old values for many new ones would be mostly zeros; few new ones at a time would be many calls.
+        end = max(begin + 1, int(np.searchsorted(highest, lowest[begin] + _OLD, side="left")))
+        old = slice(int(lowest[begin]), int(highest[end - 1]) + 1)
+        bands.append((slice(begin, end), old, np.ascontiguousarray(weights[begin:end, old])))
+        begin = end
+    return bands
 
 
 def _fused(value: F32 | float, factor: F32 | np.float32, more: float) -> F32:

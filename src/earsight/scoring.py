@@ -30,6 +30,8 @@ from earsight.types import F32, Maps, Row
 
 CHUNK = 64
 """Most maps that one thread ranks at a time."""
+THREADS = 4
+"""Most threads that rank. Each of their calls takes Python's lock, and so do those that keep a GPU busy meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,13 @@ class Truth:
                 return cls(slice(y0, y1), slice(x0, x1), None, float(pixels), pixels)
         rows, columns, part = truth_part(boxes, size, row.consensus)
         return cls(rows, columns, part, float(part.sum(dtype=np.float64)), int(np.count_nonzero(part)))
+
+    def at(self, row: int, column: int) -> float:
+        """Weight of one pixel of the picture."""
+        y, x = row - self.rows.start, column - self.columns.start
+        if not (0 <= y < self.rows.stop - self.rows.start and 0 <= x < self.columns.stop - self.columns.start):
+            return 0.0
+        return 1.0 if self.weight is None else float(self.weight[y, x])
 
     def inside(self, picture: F32, value: np.float32) -> tuple[float, int]:
         """Weight, and pixels with any weight, under the pixels of a map (H, W) that are not below `value`."""
@@ -131,20 +140,21 @@ def _columns(
     n = pictures.at[0].size
     cuts, top = needed(protocols, n)
     cuts += _size_cuts(n) if sizes else []
-    threads = min(torch.get_num_threads(), os.cpu_count() or 1)
+    threads = min(torch.get_num_threads(), os.cpu_count() or 1, THREADS)
     count = len(pictures.at)
     each = min(CHUNK, -(-count // threads))
     chunks = [slice(i, i + each) for i in range(0, count, each)]
 
-    def rank(chunk: slice) -> Ranked:
+    def rank(chunk: slice) -> tuple[Ranked, list[int]]:
         flat = pictures.make(chunk).reshape(-1, n)
-        return Ranked(flat, bounds, cuts=cuts, top=top, room=_room.take(len(flat), n))
+        peaks: list[int] = flat.argmax(axis=1).tolist()
+        return Ranked(flat, bounds, cuts=cuts, top=top, room=_room.take(len(flat), n)), peaks
 
     ranks = _pool(threads).map(rank, chunks) if len(chunks) > 1 < threads else map(rank, chunks)
     truths = truths_at(protocols[0].size)  # while the threads are at work
     done = [
-        _chunk(pictures.at[chunk], ranked, truths[chunk], protocols, sizes)
-        for chunk, ranked in zip(chunks, ranks, strict=True)
+        _chunk(pictures.at[chunk], ranked, peaks, truths[chunk], protocols, sizes)
+        for chunk, (ranked, peaks) in zip(chunks, ranks, strict=True)
     ]
     return [
         {name: np.concatenate([one[i][name] for one in done]) for name in done[0][i]} for i in range(len(protocols))
@@ -176,7 +186,12 @@ _pictures = _Room()
 
 
 def _chunk(
-    pictures: F32, ranked: Ranked, truths: Sequence[Truth], protocols: Sequence[Protocol], sizes: bool
+    pictures: F32,
+    ranked: Ranked,
+    peaks: Sequence[int],
+    truths: Sequence[Truth],
+    protocols: Sequence[Protocol],
+    sizes: bool,
 ) -> list[dict[str, F64]]:
     n = pictures[0].size
     need_finite(ranked.span)
@@ -196,9 +211,9 @@ def _chunk(
             counts[key] = np.array([[a for a, _ in inside], [b for _, b in inside], ranked.count(value)], np.float64)
         return counts[key]
 
-    # Where several pixels are highest, the peak is any of them: what their mean says.
-    under = [truth.inside(one, v)[0] for truth, one, v in zip(truths, pictures, ranked.highest, strict=True)]
-    peak = np.array(under) / ranked.at_highest
+    peak = np.array([truth.at(*divmod(place, pictures.shape[2])) for truth, place in zip(truths, peaks, strict=True)])
+    for i in np.flatnonzero(ranked.at_highest > 1).tolist():  # then the peak is any of them: what their mean says
+        peak[i] = truths[i].inside(pictures[i], ranked.highest[i])[0] / ranked.at_highest[i]
     out: list[dict[str, F64]] = []
     for protocol in protocols:
         kept = counted(levels(ranked, protocol, support), order_statistic(protocol, n))

@@ -59,6 +59,9 @@ class ClipSet(ABC):
     def can_give(self, rate: int, seconds: float) -> None:  # noqa: B027
         """Raise a UsageError where no clip can have that much sound at that rate, to be asked before work begins."""
 
+    def expect(self, indices: Sequence[int]) -> None:  # noqa: B027
+        """These clips are about to be read by this process, in about this order: a chance to look at them together."""
+
     def list_hash(self) -> str:
         """Short hash of the rows: two results with the same hash were measured on the same list."""
         # Recordings named like their clip are left out, so that lists keep the hash they had before these were kept.
@@ -95,6 +98,9 @@ class Derived(ClipSet):
 
     def can_give(self, rate: int, seconds: float) -> None:
         self._whole.can_give(rate, seconds)
+
+    def expect(self, indices: Sequence[int]) -> None:
+        self._whole.expect([part for i in indices for part in self.parts(i) if part is not None])
 
     def _made(self, index: int, read: Callable[[int], C]) -> C:
         seen, heard = self.parts(index)

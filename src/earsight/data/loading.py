@@ -190,5 +190,7 @@ def eval_batches(
     the same, bit for bit, however many processes there are.
     """
     visits = [Visit(i) for i in range(len(clip_set))]
-    batches = [visits[i : i + batch_size] for i in range(0, len(visits), batch_size)]
-    return Loader(clip_set, inputs, workers=workers, device=device).feed(batches[rank::world])
+    batches = [visits[i : i + batch_size] for i in range(0, len(visits), batch_size)][rank::world]
+    if workers == 0:
+        clip_set.expect([visit.at for batch in batches for visit in batch])
+    return Loader(clip_set, inputs, workers=workers, device=device).feed(batches)

@@ -11,14 +11,17 @@ and weights tell the same list; their pictures went through JPEG once more and t
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from earsight import registry
+from earsight.data.checking import Checks
 from earsight.data.clips import ClipSet
 from earsight.data.manifest import BEGUN, MANIFEST, is_pack, is_split, read_manifest, shard_path, splits_in
 from earsight.data.shard import Shard, Stored, damaged
@@ -69,9 +72,10 @@ class Packed(ClipSet):
             raise DataError(
                 f"Expected {spec} in {folder}, but got {self.manifest.set}. Name the folder as it was, or pack it anew."
             )
-        self._firsts: npt.NDArray[np.int64] = np.array(self.manifest.firsts)
+        self._firsts = self.manifest.firsts
         self._open: dict[int, Shard] = {}
         self._found_right: set[int] = set()
+        self._checks = Checks(folder, self.manifest)
         rows = [row for number in range(len(self._firsts)) for row in self._shard(number).rows()]
         self._open.clear()
         super().__init__(self.manifest.name, rows)
@@ -110,14 +114,14 @@ class Packed(ClipSet):
             )
 
     def stored(self, index: int) -> Stored:
-        """The bytes of a clip, as views of the file; each process looks at a clip's digest once."""
+        """The bytes of a clip, as views of the file; each process looks at a clip's digest once, or at its shard's."""
         row = self.rows[index]
-        number = int(np.searchsorted(self._firsts, index, side="right")) - 1
+        number = bisect_right(self._firsts, index) - 1
         try:
             shard = self._shard(number)
             at = index - shard.first
             stored = shard.stored(at)
-            whole = index in self._found_right or shard.whole(at, row, stored)
+            whole = index in self._found_right or self._checks.whole(number) or shard.whole(at, row, stored)
         except DataError as error:
             raise MediaError(row.id, str(error)) from error
         if not whole:
@@ -128,6 +132,11 @@ class Packed(ClipSet):
                 row.id, f"could not be packed: {stored.failed}", "Mend it, and run data prepare again for what failed."
             )
         return stored
+
+    def expect(self, indices: Sequence[int]) -> None:
+        """Shards of which at least half is wanted are looked at as a whole."""
+        asked = Counter(bisect_right(self._firsts, index) - 1 for index in set(indices))
+        self._checks.expect(n for n, count in asked.items() if 2 * count >= self.manifest.shards[n].rows)
 
     def _shard(self, number: int) -> Shard:
         if number not in self._open:
@@ -147,7 +156,7 @@ class Packed(ClipSet):
 
     def __getstate__(self) -> dict[str, Any]:
         # Every process maps the files for itself, and looks at them itself.
-        return {**self.__dict__, "_open": {}, "_found_right": set()}
+        return {**self.__dict__, "_open": {}, "_found_right": set(), "_checks": Checks(self.folder, self.manifest)}
 
 
 def span(samples: int, time: float, rate: int, seconds: float) -> tuple[int, int, float]:
