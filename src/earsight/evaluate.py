@@ -28,8 +28,9 @@ from earsight.scoring import score
 from earsight.types import Maps
 
 Failures = tuple[tuple[str, str], ...]
-BATCH = {"cpu": 16, "cuda": 128}
-"""Clips that are localized together. On a CPU, the memory of more costs more than their arithmetic."""
+BATCH = {"cpu": 16, "cuda": 256}
+"""Clips that are localized together. On a CPU, the memory of more costs more than their arithmetic; to a GPU, launching
+the work on a batch of 128 takes nearly as long as the work itself when other threads read and score meanwhile."""
 ASKED = {"cuda": 2}
 """Batches that a device is asked for while another thread scores the maps of the last one on the CPU."""
 

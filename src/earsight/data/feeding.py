@@ -172,9 +172,12 @@ def _unpacking(device: torch.device) -> torch.cuda.Stream:
 
 
 def _groups(held: Iterator[_Held]) -> Iterator[list[_Held]]:
-    """Batches whose pictures are yet to be decoded several at a time, others as they come."""
+    """Batches whose pictures are yet to be decoded several at a time, others as they come; and so does the first, since
+    the device has nothing to do until it is there."""
+    more = 0
     for one in held:
-        yield [one, *islice(held, TOGETHER - 1)] if one.sent.has_files else [one]
+        yield [one, *islice(held, more)] if one.sent.has_files else [one]
+        more = TOGETHER - 1
 
 
 def _unpacked(sent: Generator[Sent, None, None], device: torch.device) -> Generator[_Ready, None, None]:
