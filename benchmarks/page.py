@@ -26,6 +26,8 @@ COMMANDS = {
     "precision": "python -m benchmarks.precision --json benchmarks/results/precision.json",
     "precision_resnet18": "python -m benchmarks.precision --encoders resnet18 "
     "--json benchmarks/results/precision_resnet18.json",
+    "precision_steady": "python -m benchmarks.precision --encoders resnet18 --seeds 5 "
+    "--json benchmarks/results/precision_steady.json",
     "gpu": "python -m benchmarks --device cuda --json benchmarks/results/gpu.json",
     "cpu": "python -m benchmarks --json benchmarks/results/cpu.json",
     "epoch": "python -m benchmarks.epoch --pack PACK --out RUN --json benchmarks/results/epoch.json",
@@ -110,14 +112,25 @@ def _whole_set(found: dict[str, Any]) -> str:
 
 
 def _precision(found: dict[str, Any]) -> str:
-    """Means over seeds, and each seed behind them."""
+    """Means over seeds, and each seed behind them; and how far AP is from that of the first way, seed by seed."""
 
     def cell(values: list[float]) -> str:
         each = ", ".join(f"{100 * value:.1f}" for value in values)
         return f"{100 * statistics.mean(values):.2f} ({each})"
 
-    lines = [[way, *(cell(of[name]) for name in ("ap", "max_f1", "loc_acc"))] for way, of in found["numbers"].items()]
-    return table(["trained in", "AP", "max-F1", "LocAcc"], lines)
+    first, *_ = found["numbers"].values()
+
+    def more(values: list[float]) -> str:
+        gaps = [100 * (value - base) for value, base in zip(values, first["ap"], strict=True)]
+        if values is first["ap"] or len(gaps) < 2:
+            return "-"
+        return f"{statistics.mean(gaps):+.1f} ± {statistics.stdev(gaps) / len(gaps) ** 0.5:.1f}"
+
+    lines = [
+        [way, *(cell(of[name]) for name in ("ap", "max_f1", "loc_acc")), more(of["ap"])]
+        for way, of in found["numbers"].items()
+    ]
+    return table(["trained in", "AP", "max-F1", "LocAcc", "AP more (± standard error)"], lines)
 
 
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -126,6 +139,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "whole_set": _whole_set,
     "precision": _precision,
     "precision_resnet18": _precision,
+    "precision_steady": _precision,
 }
 
 
