@@ -1,4 +1,4 @@
-"""A whole test set evaluated from a pack, beside each of its parts alone: data, encoders, scoring. What limits it?
+"""A whole test set evaluated from a pack, beside its parts: data, data and encoders, encoders, scoring. What limits it?
 
 python -m benchmarks.big_pack --out PACK --split test --rows 10316
 python -m benchmarks.whole_set --pack PACK --workers 0 8
@@ -32,7 +32,8 @@ from earsight.types import Maps
 
 
 def run(opened: Callable[[], ClipSet], how: How, workers: Sequence[int]) -> dict[str, float]:
-    """Clips a second: of everything and of the data alone for each number of workers, of the encoders, of scoring.
+    """Clips a second: of everything, of the data, and of data and maps, for each number of workers; of the encoders, of
+    scoring.
 
     The set is opened anew each time, because it remembers which clips it has found undamaged.
     """
@@ -49,17 +50,21 @@ def run(opened: Callable[[], ClipSet], how: How, workers: Sequence[int]) -> dict
     for count in workers:
         read = partial(_read, opened(), model.inputs, how, count)
         rates[f"data_alone_{count}_workers"] = len(clips) / timed(read, how.device)
+        mapped = partial(_read, opened(), model.inputs, how, count, model)
+        rates[f"data_and_encoders_{count}_workers"] = len(clips) / timed(mapped, how.device)
     rates["encoders_alone"] = _encoders(model, how, len(clips))
     rates["scoring_alone"] = _scoring(clips, how)
     rates["share_of_the_encoders"] = best / rates["encoders_alone"]
     return {"clips": float(len(clips))} | {name: short(value) for name, value in rates.items()}
 
 
-def _read(clips: ClipSet, inputs: Inputs, how: How, workers: int) -> None:
-    """All batches on the device, and nothing else."""
-    with closing(eval_batches(clips, inputs, BATCH[how.device], workers, device=how.device)) as feed:
-        for _ in feed:
-            pass
+def _read(clips: ClipSet, inputs: Inputs, how: How, workers: int, model: slavc.Model | None = None) -> None:
+    """All batches on the device, and their maps if there is a model; nothing else."""
+    feed = eval_batches(clips, inputs, BATCH[how.device], workers, device=how.device)
+    with closing(feed), torch.inference_mode():
+        for batch, _ in feed:
+            if model is not None and batch is not None:
+                model.localize(batch.frames, batch.waveforms)
 
 
 def _scoring(clips: ClipSet, how: How) -> float:
