@@ -15,7 +15,7 @@ from pathlib import Path
 
 from earsight.data.manifest import Manifest, ShardInfo, shard_path
 
-AHEAD = 4
+AHEAD = 2
 """Shards that are looked at before their clips are asked for, by as many threads."""
 
 
