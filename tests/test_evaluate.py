@@ -15,7 +15,7 @@ from earsight import registry
 from earsight.config import Inputs
 from earsight.data.clips import ClipSet
 from earsight.errors import DataError, MediaError
-from earsight.evaluate import center_prior, evaluate, evaluate_all
+from earsight.evaluate import ASKED, center_prior, evaluate, evaluate_all
 from earsight.masking import predict
 from earsight.methods.base import Method
 from earsight.metrics import loc_acc
@@ -94,6 +94,35 @@ def test_batch_size_never_changes_a_record(audio: str) -> None:
         assert other.to_json() == results[0].to_json()
         np.testing.assert_array_equal(other.records.ciou, results[0].records.ciou)
         np.testing.assert_array_equal(other.records.confidence, results[0].records.confidence)
+
+
+def test_scoring_beside_the_model_changes_no_record_and_keeps_the_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = evaluate(Listener(), Halves(), SMALL, batch_size=4, keep_maps=True)
+    monkeypatch.setitem(ASKED, "cpu", 2)  # as with a GPU
+    beside = evaluate(Listener(), Halves(), SMALL, batch_size=4, keep_maps=True)
+    assert beside.to_json() == alone.to_json()
+    assert beside.records.id.tolist() == alone.records.id.tolist()
+    assert beside.maps is not None
+    assert alone.maps is not None
+    assert torch.equal(beside.maps.dense, alone.maps.dense)
+
+
+@pytest.mark.parametrize("beside", [0, 2])
+@pytest.mark.parametrize("at", [0, 7])
+def test_a_model_that_has_diverged_is_told(beside: int, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Diverged(Listener):
+        calls = 0
+
+        def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
+            self.calls += 1
+            maps = super().localize(frames, waveforms)
+            return maps.each(lambda x: x * torch.nan) if self.calls > at else maps
+
+    monkeypatch.setitem(ASKED, "cpu", beside)
+    with pytest.raises(
+        DataError, match=r"Expected finite maps, but got NaN or infinity in .* training may have diverged"
+    ):
+        evaluate(Diverged(), Halves(), SMALL, batch_size=4)  # eight batches
 
 
 @pytest.mark.slow

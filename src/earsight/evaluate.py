@@ -29,8 +29,8 @@ from earsight.types import Maps
 
 Failures = tuple[tuple[str, str], ...]
 BATCH = {"cpu": 16, "cuda": 256}
-"""Clips that are localized together. On a CPU, the memory of more costs more than their arithmetic; to a GPU, launching
-the work on a batch of 128 takes nearly as long as the work itself when other threads read and score meanwhile."""
+"""Clips that are localized together. On a CPU, the memory of more costs more than their arithmetic; for a GPU,
+launching the work on 128 takes longer than the work itself while other threads read and score."""
 ASKED = {"cuda": 2}
 """Batches that a device is asked for while another thread scores the maps of the last one on the CPU."""
 
@@ -160,7 +160,8 @@ def evaluate_all(
     sounds among the others, so that it is of the same clips as the real sound. With `together`, the processes of a
     torchrun share the batches, and each gets the same answer as one process would; without, each works for itself.
     """
-    batch_size = BATCH.get(torch.device(device).type, 16) if batch_size is None else batch_size
+    kind = torch.device(device).type
+    batch_size = BATCH.get(kind, 16) if batch_size is None else batch_size
     need(batch_size >= 1, "a batch_size of at least 1", batch_size)
     need(0 <= max_failed <= 1, "max_failed between 0 and 1", max_failed)
     clip_set.can_give(model.inputs.rate, model.inputs.seconds)
@@ -188,7 +189,7 @@ def evaluate_all(
                 if batch is not None:
                     made = Arriving(model.localize(batch.frames, batch.waveforms), batch.index)
                     asked.append(beside.submit(scored, made))
-                while len(asked) > ASKED.get(torch.device(device).type, 0):
+                while len(asked) > ASKED.get(kind, 0):
                     seen.append(asked.popleft().result())
                 if progress is not None:
                     progress(min(done * world, len(tried)), len(tried))
