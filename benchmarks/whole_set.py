@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 import torch
 from torch import Tensor
@@ -35,25 +36,30 @@ def run(opened: Callable[[], ClipSet], how: How, workers: Sequence[int]) -> dict
     """Clips a second: of everything, of the data, and of data and maps, for each number of workers; of the encoders, of
     scoring.
 
-    The set is opened anew each time, because it remembers which clips it has found undamaged.
+    The set is opened anew each time, because it remembers which clips it has found undamaged. Everything that reads it
+    is the median of three times.
     """
     config = slavc.Config(encoders=Encoders(kind="resnet18" if how.gpu else "small", weights="random"))
     model = slavc.Model(config, Inputs()).to(how.device).eval()
     clips = opened()
     few = Limited(clips, 2 * BATCH[how.device])
     rates: dict[str, float] = {}
+
+    def rate(work: Callable[[ClipSet], object]) -> float:
+        return len(clips) / median(timed(partial(work, opened()), how.device) for _ in range(3))
+
     for count in workers:
         go = partial(evaluate, model, protocol=get("official"), device=how.device, workers=count)
-        go(clip_set=few)  # chooses kernels
-        rates[f"clips_per_second_{count}_workers"] = len(clips) / timed(partial(go, clip_set=opened()), how.device)
+        go(few)  # chooses kernels
+        rates[f"clips_per_second_{count}_workers"] = rate(go)
     best = max(rates.values())
     for count in workers:
-        read = partial(_read, opened(), model.inputs, how, count)
-        rates[f"data_alone_{count}_workers"] = len(clips) / timed(read, how.device)
-        mapped = partial(_read, opened(), model.inputs, how, count, model)
-        rates[f"data_and_encoders_{count}_workers"] = len(clips) / timed(mapped, how.device)
+        alone = partial(_read, inputs=model.inputs, how=how, workers=count)
+        rates[f"data_alone_{count}_workers"] = rate(alone)
+        rates[f"data_and_encoders_{count}_workers"] = rate(partial(alone, model=model))
     rates["encoders_alone"] = _encoders(model, how, len(clips))
     rates["scoring_alone"] = _scoring(clips, how)
+    rates["share_of_data_and_encoders"] = best / max(rates[f"data_and_encoders_{count}_workers"] for count in workers)
     rates["share_of_the_encoders"] = best / rates["encoders_alone"]
     return {"clips": float(len(clips))} | {name: short(value) for name, value in rates.items()}
 

@@ -5,9 +5,9 @@ Nothing here imports torch: the tensor types are names for the type checker only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +77,28 @@ class Encoded:
     waveform: I16
     rate: int
     time: float
+
+
+class Jpegs(NamedTuple):
+    """JPEG files of many clips, one after another.
+
+    Args:
+        data: uint8 (n,).
+        ends: where each ends in `data`.
+        sizes: heights and widths of the pictures.
+    """
+
+    data: U8
+    ends: list[int]
+    sizes: list[tuple[int, int]]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Jpegs]) -> Jpegs:
+        ends: list[int] = []
+        for part in parts:
+            before = ends[-1] if ends else 0
+            ends += [before + end for end in part.ends]
+        return cls(np.concatenate([part.data for part in parts]), ends, [size for part in parts for size in part.sizes])
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,6 @@ def test_only_batches_that_the_device_decodes_wait_for_each_other(flat: bool) ->
     def sizes(sent: list[Sent]) -> list[int]:
         return [len(group) for group in feeding._groups(iter(held(sent)))]
 
-    assert sizes([parcel(False)] * 7) == [1, feeding.TOGETHER, 6 - feeding.TOGETHER]
+    assert sizes([parcel(False)] * 12) == [1, 2, feeding.TOGETHER, feeding.TOGETHER, 1]
     assert sizes([parcel(True)] * 3) == [1, 1, 1]
     assert sizes([Sent(None, ()), parcel(True)]) == [1, 1]

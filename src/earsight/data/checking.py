@@ -15,8 +15,9 @@ from pathlib import Path
 
 from earsight.data.manifest import Manifest, ShardInfo, shard_path
 
-AHEAD = 2
-"""Shards that are looked at before their clips are asked for, by as many threads."""
+AHEAD = 4
+"""Shards that are looked at before their clips are asked for, by as many threads: one takes longer to look at a shard
+than a GPU takes for its clips."""
 
 
 class Checks:

@@ -14,7 +14,7 @@ import numpy as np
 
 from earsight import registry
 from earsight.errors import DataError, UsageError
-from earsight.types import F32, I16, Clip, Encoded, Row
+from earsight.types import F32, I16, Clip, Encoded, Jpegs, Row
 
 C = TypeVar("C", Clip, Encoded)
 W = TypeVar("W", F32, I16)
@@ -31,6 +31,7 @@ class ClipSet(ABC):
 
     def __init__(self, name: str, rows: Sequence[Row]) -> None:
         self.name, self.rows = name, tuple(rows)
+        self._hash = ""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -52,6 +53,14 @@ class ClipSet(ABC):
         """What `read` gives, before the picture is decoded and the samples become floats; where `is_encoded`."""
         raise UsageError(f"Expected a packed set, but got {self.name}. Pack it with earsight data prepare.")
 
+    def jpegs(self, indices: Sequence[int]) -> Jpegs | None:
+        """The pictures of many clips at once, as `encoded` gives them one by one; None where that is to be asked."""
+        return None
+
+    def sounds(self, indices: Sequence[int], rate: int, seconds: float) -> list[I16] | None:
+        """The same for their sounds, int16 (n, S) of some clips after another; S is as long as was asked for."""
+        return None
+
     def lost(self) -> dict[int, str]:
         """Clips of which it is known, without trying, that they cannot be read, and why."""
         return {}
@@ -64,10 +73,11 @@ class ClipSet(ABC):
 
     def list_hash(self) -> str:
         """Short hash of the rows: two results with the same hash were measured on the same list."""
-        # Recordings named like their clip are left out, so that lists keep the hash they had before these were kept.
-        plain = [{k: v for k, v in vars(row).items() if v or k not in ("picture", "sound")} for row in self.rows]
-        text = json.dumps(plain, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        if not self._hash:
+            # Recordings named like their clip are left out, so that lists keep the hash they had before these were.
+            plain = [{k: v for k, v in vars(row).items() if v or k not in ("picture", "sound")} for row in self.rows]
+            self._hash = hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]
+        return self._hash
 
 
 class Derived(ClipSet):
@@ -90,6 +100,16 @@ class Derived(ClipSet):
 
     def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
         return self._made(index, lambda i: self._whole.encoded(i, rate, seconds, draw))
+
+    def jpegs(self, indices: Sequence[int]) -> Jpegs | None:
+        return self._whole.jpegs([self.parts(i)[0] for i in indices])
+
+    def sounds(self, indices: Sequence[int], rate: int, seconds: float) -> list[I16] | None:
+        heard = [self.parts(i)[1] for i in indices]
+        there = [i for i in heard if i is not None]
+        if not there:
+            return [np.zeros((len(heard), max(1, round(rate * seconds))), np.int16)]
+        return self._whole.sounds(there, rate, seconds) if len(there) == len(heard) else None
 
     def lost(self) -> dict[int, str]:
         lost = self._whole.lost()

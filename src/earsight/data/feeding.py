@@ -145,14 +145,22 @@ class _Held(NamedTuple):
 
 
 def _held(
-    sent: Generator[Sent, None, None], device: torch.device, idle: queue.SimpleQueue[_Locked]
+    sent: Generator[Sent, None, None],
+    device: torch.device,
+    stream: torch.cuda.Stream,
+    idle: queue.SimpleQueue[_Locked],
 ) -> Generator[_Held, None, None]:
-    """Batches in page-locked memory, in what is idle of it as long as there is some."""
+    """Batches in page-locked memory, in what is idle of it as long as there is some.
+
+    Those that this process has read itself have only their sounds there, which go to the device at once, so that the
+    memory is soon free for the next.
+    """
     torch.cuda.set_device(device)
-    with closing(sent):
+    with closing(sent), torch.cuda.stream(stream):
         for one in sent:
             if not isinstance(one.batch, Flat):
-                yield _Held(one, None)
+                batch = one.batch.sounds_on(device) if isinstance(one.batch, Parcel) else one.batch
+                yield _Held(one._replace(batch=batch), None)
                 continue
             try:
                 locked = idle.get_nowait()
@@ -172,12 +180,12 @@ def _unpacking(device: torch.device) -> torch.cuda.Stream:
 
 
 def _groups(held: Iterator[_Held]) -> Iterator[list[_Held]]:
-    """Batches whose pictures are yet to be decoded several at a time, others as they come; and so does the first, since
-    the device has nothing to do until it is there."""
+    """Batches whose pictures are yet to be decoded several at a time, others as they come. At first there are few in a
+    group, since the device has nothing to do until they are there."""
     more = 0
     for one in held:
         yield [one, *islice(held, more)] if one.sent.has_files else [one]
-        more = TOGETHER - 1
+        more = min(2 * more + 1, TOGETHER - 1)
 
 
 def _unpacked(sent: Generator[Sent, None, None], device: torch.device) -> Generator[_Ready, None, None]:
@@ -185,7 +193,7 @@ def _unpacked(sent: Generator[Sent, None, None], device: torch.device) -> Genera
     torch.cuda.set_device(device)
     stream = _unpacking(device)
     idle: queue.SimpleQueue[_Locked] = queue.SimpleQueue()
-    with closing(ahead(_held(sent, device, idle), TOGETHER)) as held, torch.cuda.stream(stream):
+    with closing(ahead(_held(sent, device, stream, idle), TOGETHER)) as held, torch.cuda.stream(stream):
         for group in _groups(held):
             for loaded, one in zip(deliver([one.sent for one in group], device), group, strict=True):
                 event = torch.cuda.Event()  # type: ignore[no-untyped-call]

@@ -24,7 +24,7 @@ from earsight.data.parcel import Given, Parcel, Pictures
 from earsight.data.truth import crop_boxes, truth_map
 from earsight.data.view import View
 from earsight.errors import MediaError
-from earsight.types import F32, I16, Batch, Clip, Encoded
+from earsight.types import F32, I16, Batch, Clip, Encoded, Jpegs
 
 LONGEST = 20
 """A picture is scaled by its shorter side before the training crop; a mere line would become gigabytes."""
@@ -109,6 +109,17 @@ class Item(NamedTuple):
     near: Read | None
 
 
+class Run(NamedTuple):
+    """Clips of a pack that were read at once: their places in the set, names, pictures and sounds, and the side of the
+    square that each picture is squeezed into."""
+
+    at: list[int]
+    ids: tuple[str, ...]
+    jpegs: Jpegs
+    sounds: list[I16]
+    side: int
+
+
 class Items(Dataset[Any]):
     """Reads the clips of a step, in a worker or in the main process.
 
@@ -142,6 +153,20 @@ class Items(Dataset[Any]):
             return Item(at, id, None if truth is None else truth[at], own, near)
         except MediaError as error:
             return Failure(id, str(error))
+
+    def __getitems__(self, visits: list[Visit]) -> list[Item | Failure] | Run:
+        """The clips of a step; of a pack many at once, where nothing is special about them."""
+        return self._run(visits) or [self[visit] for visit in visits]
+
+    def _run(self, visits: list[Visit]) -> Run | None:
+        if not self.encoded or self.decode or self.wanted is not None:
+            return None
+        at = [visit.at for visit in visits]
+        sounds = self.clip_set.sounds(at, self.inputs.rate, self.inputs.seconds)
+        jpegs = None if sounds is None else self.clip_set.jpegs(at)
+        if jpegs is None or sounds is None:
+            return None
+        return Run(at, tuple(self.clip_set.rows[i].id for i in at), jpegs, sounds, self.inputs.image_size)
 
     def _read(self, i: int, epoch: int) -> Read:
         inputs, wanted = self.inputs, self.wanted
@@ -195,8 +220,12 @@ def _heard(clip: Clip | Encoded, waveform: W, inputs: Inputs, samples: int) -> W
     return longer
 
 
-def together(items: list[Item | Failure]) -> Sent:
-    """Put the clips of a step together, apart from those that could not be read."""
+def together(items: list[Item | Failure] | Run, pinned: bool = False) -> Sent:
+    """Put the clips of a step together, apart from those that could not be read; sounds in page-locked memory, from
+    where a GPU copies them beside other work, if they are to be `pinned`."""
+    if isinstance(items, Run):
+        pictures = Pictures.whole(items.jpegs, items.side, items.ids)
+        return Sent(Parcel(pictures, _waves(items.sounds, pinned), torch.tensor(items.at), items.ids), ())
     failures = tuple(item for item in items if isinstance(item, Failure))
     good = [item for item in items if isinstance(item, Item)]
     if not good:
@@ -207,7 +236,8 @@ def together(items: list[Item | Failure]) -> Sent:
     truth = torch.stack(truths) if truths else None
     annotated = [item.annotated for item in good if item.annotated is not None]
     which = torch.tensor(annotated) if annotated else None
-    waves, near_waves = _waves(own), _waves(near) if near else None
+    waves = _waves([clip.wave[None] for clip in own], pinned)
+    near_waves = _waves([clip.wave[None] for clip in near], pinned) if near else None
     if isinstance(own[0].picture, Tensor):
         seen, beside = _stacked(own), _stacked(near) if near else None
         return Sent(Batch(seen, waves, index, ids, truth, which, beside, near_waves), failures)
@@ -225,12 +255,18 @@ class TogetherFlat:
     def __init__(self, pieces: int = 0) -> None:
         self._room = Room(pieces) if pieces else None
 
-    def __call__(self, items: list[Item | Failure]) -> Sent:
+    def __call__(self, items: list[Item | Failure] | Run) -> Sent:
         return together(items).flat(self._room)
 
 
-def _waves(clips: Sequence[Read]) -> Tensor:
-    return torch.from_numpy(np.concatenate([clip.wave for clip in clips]).reshape(len(clips), -1))
+def _waves(sounds: Sequence[F32 | I16], pinned: bool) -> Tensor:
+    """Sounds (n, S), one after another."""
+    if not pinned:
+        return torch.from_numpy(np.concatenate(sounds))
+    kind = torch.int16 if sounds[0].dtype == np.int16 else torch.float32
+    out = torch.empty((sum(map(len, sounds)), sounds[0].shape[1]), dtype=kind, pin_memory=True)
+    np.concatenate(sounds, out=out.numpy())
+    return out
 
 
 def _stacked(clips: Sequence[Read]) -> Tensor:

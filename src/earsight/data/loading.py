@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from multiprocessing.context import BaseContext
 from typing import Any, Literal, NamedTuple
 
@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from earsight.config import Inputs, need_workers
 from earsight.data.clips import ClipSet
 from earsight.data.feeding import Feed
-from earsight.data.items import Failure, Item, Items, Sent, TogetherFlat, Visit, Wanted, together
+from earsight.data.items import Failure, Item, Items, Run, Sent, TogetherFlat, Visit, Wanted, together
 from earsight.data.sampler import batch_at, class_aware_order, epoch_order, steps_per_epoch
 from earsight.device import has_kernels
 from earsight.errors import DataError, EarsightError, MediaError
@@ -52,10 +52,10 @@ class _Carried(Dataset[Any]):
         self._bytes = pickle.dumps(items)
         self._items: Items | None = None
 
-    def __getitem__(self, visit: Visit) -> Item | Failure:
+    def __getitems__(self, visits: list[Visit]) -> list[Item | Failure] | Run:
         if self._items is None:
             self._items = pickle.loads(self._bytes)
-        return self._items[visit]
+        return self._items.__getitems__(visits)
 
 
 class Loader:
@@ -85,13 +85,13 @@ class Loader:
         self._feed: Feed | None = None
         encoded = clip_set.is_encoded and has_kernels(self._device)
         here = decode == "cpu" or (decode == "auto" and workers >= DECODING)
-        items = Items(clip_set, inputs, wanted, encoded, decode=here)
+        items, gpu = Items(clip_set, inputs, wanted, encoded, decode=here), self._device.type == "cuda"
         self._loader: DataLoader[Any] = DataLoader(
             _Carried(items) if workers else items,
             batch_sampler=self._asked,
             num_workers=workers,
             # On a CPU a batch is used where it lies, for as long as anybody likes.
-            collate_fn=TogetherFlat(WAITING + 1 if self._device.type == "cuda" else 0) if workers else together,
+            collate_fn=TogetherFlat(WAITING + 1 if gpu else 0) if workers else partial(together, pinned=encoded),
             # torch's default would draw from the global generator, and an epoch that is read again after a resume must
             # not.
             generator=torch.Generator().manual_seed(0),

@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from earsight.data.manifest import BEGUN, MANIFEST, is_pack, is_split, read_mani
 from earsight.data.shard import Shard, Stored, damaged
 from earsight.errors import DataError, MediaError, UsageError
 from earsight.media.accept import Limits
-from earsight.types import F32, I16, U8, Clip, Encoded
+from earsight.types import F32, I16, U8, Clip, Encoded, Jpegs
 
 LONGEST = 65_500
 """Longest side of a JPEG picture."""
@@ -73,6 +74,7 @@ class Packed(ClipSet):
                 f"Expected {spec} in {folder}, but got {self.manifest.set}. Name the folder as it was, or pack it anew."
             )
         self._firsts = self.manifest.firsts
+        self._ends = [first + shard.rows for first, shard in zip(self._firsts, self.manifest.shards, strict=True)]
         self._open: dict[int, Shard] = {}
         self._found_right: set[int] = set()
         self._checks = Checks(folder, self.manifest)
@@ -92,12 +94,56 @@ class Packed(ClipSet):
         """The clip as the shard holds it, once its header was found to be of a JPEG that earsight packs."""
         self.can_give(rate, seconds)
         stored, id = self.stored(index), self.rows[index].id
-        height, width, sides = stored.height, stored.width, sorted((stored.height, stored.width))
-        fits = 0 < sides[0] <= self.manifest.settings.size and sides[1] <= LONGEST
-        if not (fits and height * width <= PIXELS) or jpeg_size(stored.frame) != (height, width):
+        height, width = stored.height, stored.width
+        if not self._is_jpeg(stored.frame, height, width):
             raise MediaError(id, f"is not a packed JPEG picture of {width} x {height}.", "Prepare the pack again.")
         start, stop, time = span(len(stored.wave), stored.time, rate, seconds)
         return Encoded(id, stored.frame, height, width, stored.wave[start:stop], rate, time)
+
+    def jpegs(self, indices: Sequence[int]) -> Jpegs | None:
+        pieces = self._pieces(indices)
+        if pieces is None:
+            return None
+        found = Jpegs.joined([shard.jpegs(begin, stop) for shard, begin, stop in pieces])
+        begins = [0, *found.ends[:-1]]
+        each = zip(begins, found.ends, found.sizes, strict=True)
+        return found if all(self._is_jpeg(found.data[begin:end], *size) for begin, end, size in each) else None
+
+    def sounds(self, indices: Sequence[int], rate: int, seconds: float) -> list[I16] | None:
+        self.can_give(rate, seconds)
+        found: list[I16] = []
+        for shard, begin, stop in self._pieces(indices) or ():
+            heard = shard.sounds(begin, stop)
+            if heard is None:
+                return None
+            waves, time = heard
+            first, last, _ = span(waves.shape[1], time, rate, seconds)
+            if last - first != max(1, round(rate * seconds)):
+                return None
+            found.append(waves[:, first:last])
+        return found or None
+
+    def _pieces(self, indices: Sequence[int]) -> list[tuple[Shard, int, int]] | None:
+        """Where clips lie, neighbours together, from one place of a shard up to another; None where one of them has
+        failed, or is not known to be what was packed."""
+        pieces: list[tuple[int, int, int]] = []  # numbers of shards, and of clips in the set
+        for index in indices:
+            if pieces and index == pieces[-1][2] and index < self._ends[pieces[-1][0]]:
+                pieces[-1] = (*pieces[-1][:2], index + 1)
+            else:
+                pieces.append((bisect_right(self._firsts, index) - 1, index, index + 1))
+        found = []
+        for number, begin, stop in pieces:
+            if not (self._checks.whole(number) or self._found_right.issuperset(range(begin, stop))):
+                return None
+            try:
+                shard = self._shard(number)
+            except DataError:  # which is told of each clip
+                return None
+            if shard.has_failed(begin - shard.first, stop - shard.first):
+                return None
+            found.append((shard, begin - shard.first, stop - shard.first))
+        return found
 
     def lost(self) -> dict[int, str]:
         return {failed.index: f"{failed.id}: could not be packed: {failed.reason}" for failed in self.manifest.failed}
@@ -132,6 +178,12 @@ class Packed(ClipSet):
                 row.id, f"could not be packed: {stored.failed}", "Mend it, and run data prepare again for what failed."
             )
         return stored
+
+    def _is_jpeg(self, data: U8, height: int, width: int) -> bool:
+        """Whether `data` begins a JPEG that earsight packs, of this size."""
+        shorter, longer = (height, width) if height < width else (width, height)
+        fits = 0 < shorter <= self.manifest.settings.size and longer <= LONGEST and height * width <= PIXELS
+        return fits and jpeg_size(data) == (height, width)
 
     def expect(self, indices: Sequence[int]) -> None:
         """Shards of which at least half is wanted are looked at as a whole."""
@@ -209,7 +261,11 @@ def jpeg_size(data: U8) -> tuple[int, int] | None:
 
     Progressive pictures, which take far more memory than their pixels, are not written and not read.
     """
-    head = bytes(data[:4096])
+    # Pictures of one size and quality begin alike: what was found in such a beginning need not be looked for again.
+    return _remembered_size(data[:192].tobytes()) or _size_in(data[:4096].tobytes())
+
+
+def _size_in(head: bytes) -> tuple[int, int] | None:
     at = 2
     while head[:2] == b"\xff\xd8" and at + 10 <= len(head) and head[at] == 0xFF:
         kind, length = head[at + 1], int.from_bytes(head[at + 2 : at + 4])
@@ -221,3 +277,6 @@ def jpeg_size(data: U8) -> tuple[int, int] | None:
             return None
         at += 2 + length
     return None
+
+
+_remembered_size = lru_cache(maxsize=1024)(_size_in)

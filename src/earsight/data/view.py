@@ -41,6 +41,11 @@ class View:
         left, top = int(random.integers(width - side + 1)), int(random.integers(height - side + 1))
         return cls(height, width, left, top, side, bool(inputs.flip and random.integers(2)))
 
+    @property
+    def numbers(self) -> tuple[int, int, int, int, int]:
+        """Height, width, left, top, and 1 where mirrored."""
+        return self.height, self.width, self.left, self.top, int(self.flip)
+
     def apply(self, frame: U8) -> Tensor:
         """uint8 (3, H, W) -> uint8 (3, side, side)."""
         return cut_and_resized(frame, self.height, self.width, self.left, self.top, self.side, self.flip)
