@@ -193,6 +193,7 @@ def evaluate_all(
                     seen.append(asked.popleft().result())
                 if progress is not None:
                     progress(min(done * world, len(tried)), len(tried))
+        clip_set.list_hash()  # which it remembers, while the last maps are scored
         seen += [one.result() for one in asked]
     if together:
         seen = [part for parts in distributed.from_all(seen) for part in parts]
