@@ -11,7 +11,7 @@ import pytest
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", ["pictures", "stem"])
+@pytest.mark.parametrize("which", ["pictures", "resident", "stem"])
 def test_kernels_compute_what_the_plain_code_does(which: str) -> None:
     pytest.importorskip("triton", reason="no compiler for GPU kernels here")
     script = Path(__file__).parent / "tiny" / "interpreted.py"

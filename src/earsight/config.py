@@ -120,6 +120,8 @@ class Optim:
     decode: Literal["auto", "cpu", "gpu"] = "auto"
     """Who decodes the pictures of a pack for training on a GPU: the processes that read, or the GPU, where colours then
     differ a little. "auto" leaves it to the processes when there are 8 or more; do so too when others use the GPU."""
+    resident: bool = False
+    """Keep a whole pack decoded in the memory of a GPU that has room for it: nothing is read after the start."""
     val_every: int = 1
     """Epochs between validations; 0 validates only at the end."""
     keep: Literal["last", "best", "both"] = "last"

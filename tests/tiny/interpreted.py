@@ -37,6 +37,39 @@ def pictures() -> None:
             assert int((one.int() - wanted.int()).abs().max()) <= 2, view
 
 
+def resident() -> None:
+    """Pictures that lie one after another in memory, cut by the kernel and one by one."""
+    import torch
+    from torchvision.io import encode_jpeg
+
+    from earsight.config import Inputs
+    from earsight.data.clips import ClipSet
+    from earsight.data.pictures import cut_pictures
+    from earsight.data.resident import Resident
+    from earsight.data.view import View
+    from earsight.types import Encoded, Row
+
+    class Three(ClipSet):
+        is_encoded = True
+
+        def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
+            height, width = ((9, 40), (6, 7), (30, 5))[index]
+            picture = np.random.default_rng(index).integers(0, 256, (3, height, width), dtype=np.uint8)
+            data = encode_jpeg(torch.from_numpy(picture), 95).numpy()
+            return Encoded(str(index), data, height, width, np.zeros(64, np.int16), rate, 0.0)
+
+        def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Any:
+            raise NotImplementedError
+
+    clips = Three("three:train", [Row(str(i)) for i in range(3)])
+    kept = Resident(clips, Inputs(rate=8000, seconds=0.008, window=16, hop=8), 0.0, torch.device("cpu"))
+    at, views = [2, 0, 1, 0], [View(35, 6, 1, 20, 4, False), View(8, 36, 20, 2, 4, True), View.whole(4), View.whole(4)]
+    wanted = kept.seen(at, views)
+    sizes, numbers = torch.tensor([kept.sizes[i] for i in at]), torch.tensor([view.numbers for view in views])
+    got = cut_pictures(kept._places[torch.tensor(at)], sizes, numbers, 4, torch.device("cpu"))
+    assert int((got.int() - wanted.int()).abs().max()) <= 2
+
+
 def stem() -> None:
     import torch
     from torch import nn
@@ -80,4 +113,4 @@ if __name__ == "__main__":
         tensor.__index__ = lambda self: int(self.handle.data.item())
 
     interpreter._patch_lang_tensor = patched
-    {"pictures": pictures, "stem": stem}[sys.argv[1]]()
+    {"pictures": pictures, "resident": resident, "stem": stem}[sys.argv[1]]()

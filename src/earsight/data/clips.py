@@ -49,6 +49,11 @@ class ClipSet(ABC):
         """Whether clips can be had as they are stored, with `encoded`."""
         return False
 
+    @property
+    def varies(self) -> bool:
+        """Whether a clip may be another for each `draw`."""
+        return False
+
     def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
         """What `read` gives, before the picture is decoded and the samples become floats; where `is_encoded`."""
         raise UsageError(f"Expected a packed set, but got {self.name}. Pack it with earsight data prepare.")
@@ -97,6 +102,10 @@ class Derived(ClipSet):
     @property
     def is_encoded(self) -> bool:
         return self._whole.is_encoded
+
+    @property
+    def varies(self) -> bool:
+        return self._whole.varies
 
     def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
         return self._made(index, lambda i: self._whole.encoded(i, rate, seconds, draw))

@@ -175,7 +175,7 @@ class Items(Dataset[Any]):
         draw = epoch if wanted is None else epoch + VISITS * wanted.seed
         if self.encoded:
             stored = self.clip_set.encoded(i, inputs.rate, seconds, draw)
-            view, truth = self._view(stored.id, stored.height, stored.width, i, epoch)
+            view, truth = self.view_of(stored.id, stored.height, stored.width, i, epoch)
             if self.decode:
                 given = Given.decoded(stored.id, decode(stored), view)
             else:
@@ -183,10 +183,10 @@ class Items(Dataset[Any]):
             return Read(given, _heard(stored, stored.waveform, inputs, samples), truth)
         clip = self.clip_set.read(i, inputs.rate, seconds, draw)
         _, height, width = clip.frame.shape
-        view, truth = self._view(clip.id, height, width, i, epoch)
+        view, truth = self.view_of(clip.id, height, width, i, epoch)
         return Read(view.apply(clip.frame), _heard(clip, clip.waveform, inputs, samples), truth)
 
-    def _view(self, id: str, height: int, width: int, i: int, epoch: int) -> tuple[View, Tensor | None]:
+    def view_of(self, id: str, height: int, width: int, i: int, epoch: int) -> tuple[View, Tensor | None]:
         """What is seen of a picture, and in training its ground truth through the same."""
         wanted, side = self.wanted, self.inputs.image_size
         if wanted is None:
@@ -220,9 +220,11 @@ def _heard(clip: Clip | Encoded, waveform: W, inputs: Inputs, samples: int) -> W
     return longer
 
 
-def together(items: list[Item | Failure] | Run, pinned: bool = False) -> Sent:
+def together(items: list[Item | Failure] | Run | Sent, pinned: bool = False) -> Sent:
     """Put the clips of a step together, apart from those that could not be read; sounds in page-locked memory, from
     where a GPU copies them beside other work, if they are to be `pinned`."""
+    if isinstance(items, Sent):  # which are together
+        return items
     if isinstance(items, Run):
         pictures = Pictures.whole(items.jpegs, items.side, items.ids)
         return Sent(Parcel(pictures, _waves(items.sounds, pinned), torch.tensor(items.at), items.ids), ())

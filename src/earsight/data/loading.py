@@ -17,6 +17,7 @@ from earsight.config import Inputs, need_workers
 from earsight.data.clips import ClipSet
 from earsight.data.feeding import Feed
 from earsight.data.items import Failure, Item, Items, Run, Sent, TogetherFlat, Visit, Wanted, together
+from earsight.data.resident import Drawn, Resident
 from earsight.data.sampler import batch_at, class_aware_order, epoch_order, steps_per_epoch
 from earsight.device import has_kernels
 from earsight.errors import DataError, EarsightError, MediaError
@@ -68,6 +69,7 @@ class Loader:
         workers: processes that read; 0 reads in this one.
         device: where the batches are wanted. Clips of a pack are unpacked on a GPU.
         decode: who decodes their pictures then, of `Optim.decode`.
+        resident: the same clips on the device; then nothing is read.
     """
 
     def __init__(
@@ -79,15 +81,18 @@ class Loader:
         workers: int = 0,
         device: str | torch.device = "cpu",
         decode: Literal["auto", "cpu", "gpu"] = "gpu",
+        resident: Resident | None = None,
     ) -> None:
         need_workers(workers)
+        workers = 0 if resident is not None else workers
         self._device, self._asked = torch.device(device), _Asked()
         self._feed: Feed | None = None
         encoded = clip_set.is_encoded and has_kernels(self._device)
         here = decode == "cpu" or (decode == "auto" and workers >= DECODING)
         items, gpu = Items(clip_set, inputs, wanted, encoded, decode=here), self._device.type == "cuda"
+        here_read = items if resident is None else Drawn(resident, items)
         self._loader: DataLoader[Any] = DataLoader(
-            _Carried(items) if workers else items,
+            _Carried(items) if workers else here_read,
             batch_sampler=self._asked,
             num_workers=workers,
             # On a CPU a batch is used where it lies, for as long as anybody likes.

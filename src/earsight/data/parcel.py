@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -165,17 +165,30 @@ def _numbers(values: Sequence[Any]) -> Tensor:
     return torch.from_numpy(np.array(values, np.int64))
 
 
+class Unseen(Protocol):
+    """Pictures of a batch of which the views are still to be taken."""
+
+    @property
+    def decoded(self) -> bool: ...
+
+    def files(self) -> list[File]: ...
+
+    def seen(self, device: torch.device, found: Iterator[Found]) -> tuple[Tensor, dict[int, str]]: ...
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Unseen: ...
+
+
 @dataclass(frozen=True)
 class Parcel:
     """A Batch whose pictures are yet to be decoded and cut and whose sounds are int16 (B, N), of which 32768 is 1.0."""
 
-    pictures: Pictures
+    pictures: Unseen
     waveforms: Tensor
     index: Tensor
     ids: tuple[str, ...]
     truth: Tensor | None = None
     supervised: Tensor | None = None
-    near_pictures: Pictures | None = None
+    near_pictures: Unseen | None = None
     near_waveforms: Tensor | None = None
 
     def __len__(self) -> int:

@@ -50,6 +50,10 @@ class Pairs(ClipSet):
             wave = self._media.sound(sound, rate, first / rate, (last - first) / rate)
         return Clip(id, frame, wave, rate, time)
 
+    @property
+    def varies(self) -> bool:
+        return self._training
+
     def files(self, index: int) -> tuple[Path | None, Path | None]:
         """The files of a clip's picture and listed sound; None for one that is missing, and for what is made up."""
         pair = self._pairs[index]

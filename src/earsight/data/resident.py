@@ -1,0 +1,219 @@
+"""A pack that lies decoded in the memory of a GPU: batches are cut from there, and nothing is read any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from earsight.ahead import ahead
+from earsight.config import Inputs, need
+from earsight.data.clips import ClipSet
+from earsight.data.decoding import File, Found, decode_files
+from earsight.data.items import Failure, Items, Sent, Visit, Wanted, together
+from earsight.data.parcel import Parcel
+from earsight.data.pictures import cut_pictures
+from earsight.data.view import View
+from earsight.device import has_kernels
+from earsight.errors import MediaError, UsageError
+
+READ = 256
+"""Clips that are read and decoded together."""
+SHARE = 0.8
+"""Of the memory that is free, as much as clips may take; the rest is for training."""
+GIB = 1024**3
+
+
+def need_resident(clip_set: ClipSet, device: torch.device) -> None:
+    """Refuse --optim.resident where it cannot be, before anything is read."""
+    asked = "for --optim.resident"
+    need(has_kernels(device), f"a GPU {asked}", device.type, "Train without it.")
+    need(clip_set.is_encoded, f"a pack {asked}", f"the files of {clip_set.name}", "Pack it with earsight data prepare.")
+    need(not clip_set.varies, f"clips that are the same in every epoch {asked}", clip_set.name, "Train without it.")
+
+
+class Resident:
+    """The clips of a packed set on a device: whole pictures, and as much of each sound as training hears.
+
+    Args:
+        clip_set: packed, and the same in every epoch.
+        inputs: how clips become inputs.
+        seconds: of sound, where training asks for more than `inputs` does.
+        device: where they are kept.
+        free: bytes that are free there; None asks the GPU, where it is one.
+    """
+
+    def __init__(
+        self, clip_set: ClipSet, inputs: Inputs, seconds: float, device: torch.device, free: int | None = None
+    ) -> None:
+        count = len(clip_set)
+        self.failed: dict[int, str] = {}
+        """Clips that could not be read, and why."""
+        self.sizes: list[tuple[int, int]] = [(0, 0)] * count
+        """Heights and widths."""
+        self._device, self._free = device, free
+        self._at = {row.id: i for i, row in enumerate(clip_set.rows)}
+        self._pieces: list[Tensor] = []
+        self._begins: list[tuple[int, int]] = [(0, 0)] * count  # in which of the pieces a picture is, and where
+        self._waves: Tensor | None = None
+        clip_set.expect(range(count))
+        items = Items(clip_set, inputs, Wanted(0, seconds) if seconds > inputs.seconds else None, encoded=True)
+        with closing(ahead(_read(items, count, device), 2)) as read:
+            for sent in read:
+                self._keep(sent)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)  # pictures are cut on another stream
+        # As `cut_pictures` asks for it: colours apart, as decoders leave them.
+        addresses = [piece.data_ptr() for piece in self._pieces]
+        self._places = torch.tensor(
+            [
+                (addresses[piece] + begin, high * wide, 1, wide) if addresses else (0, 0, 0, 0)
+                for (piece, begin), (high, wide) in zip(self._begins, self.sizes, strict=True)
+            ]
+        )
+
+    @property
+    def bytes(self) -> int:
+        """What they take on the device."""
+        return sum(piece.nbytes for piece in self._pieces) + (0 if self._waves is None else self._waves.nbytes)
+
+    def waves(self, at: Sequence[int]) -> Tensor:
+        """Sounds of some clips, int16 (B, S)."""
+        assert self._waves is not None
+        return self._waves[torch.tensor(at).to(self._device, non_blocking=True)]
+
+    def seen(self, at: Sequence[int], views: Sequence[View]) -> Tensor:
+        """What is seen of the pictures of some clips, uint8 (B, 3, side, side)."""
+        if self._device.type != "cuda":
+            return torch.stack([view.apply(self._picture(i).numpy()) for i, view in zip(at, views, strict=True)])
+        sizes, numbers = torch.tensor([self.sizes[i] for i in at]), torch.tensor([view.numbers for view in views])
+        return cut_pictures(self._places[torch.tensor(at)], sizes, numbers, views[0].side, self._device)
+
+    def _picture(self, i: int) -> Tensor:
+        (piece, begin), (height, width) = self._begins[i], self.sizes[i]
+        return self._pieces[piece][begin : begin + 3 * height * width].view(3, height, width)
+
+    def _keep(self, sent: Sent) -> None:
+        self.failed.update((self._at[failure.id], failure.reason) for failure in sent.failures)
+        parcel = sent.batch
+        if parcel is None:
+            return
+        assert isinstance(parcel, Parcel)
+        found = decode_files(parcel.files(), self._device)
+        piece, begin = torch.cat([one.picture.reshape(-1) for one in found]), 0
+        for id, one in zip(parcel.ids, found, strict=True):
+            i = self._at[id]
+            if one.failed:
+                self.failed[i] = f"{id}: {one.failed}."
+            self._begins[i], self.sizes[i] = (len(self._pieces), begin), (one.picture.shape[1], one.picture.shape[2])
+            begin += one.picture.numel()
+        if self._waves is None:
+            samples = parcel.waveforms.shape[1]
+            self._need_room(len(self._begins) * (2 * samples + piece.numel() // len(found)))
+            self._waves = torch.empty((len(self._begins), samples), dtype=torch.int16, device=self._device)
+        self._waves[parcel.index.to(self._device)] = parcel.waveforms.to(self._device, non_blocking=True)
+        self._pieces.append(piece)
+
+    def _need_room(self, wanted: int) -> None:
+        """Refuse more clips than there is room for, as far as the first ones tell."""
+        free = self._free
+        if free is None and self._device.type == "cuda":
+            idle = torch.cuda.memory_reserved(self._device) - torch.cuda.memory_allocated(self._device)
+            free = torch.cuda.mem_get_info(self._device)[0] + idle
+        if free is not None and wanted > SHARE * free:
+            raise UsageError(
+                f"Expected {wanted / SHARE / GIB:.1f} GiB of free memory on the GPU for --optim.resident, of which the "
+                f"clips take about {wanted / GIB:.1f}, but got {free / GIB:.1f}. Train without it, or on fewer clips."
+            )
+
+
+def _read(items: Items, count: int, device: torch.device) -> Generator[Sent, None, None]:
+    """All clips in order."""
+    gpu = device.type == "cuda"
+    if gpu:
+        torch.cuda.set_device(device)
+    for first in range(0, count, READ):
+        yield together(items.__getitems__([Visit(i) for i in range(first, min(first + READ, count))]), pinned=gpu)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Pictures that are cut from what is resident, for a Parcel."""
+
+    resident: Resident
+    at: tuple[int, ...]
+    views: tuple[View, ...]
+
+    decoded = True
+
+    def files(self) -> list[File]:
+        return []
+
+    def seen(self, device: torch.device, found: Iterator[Found]) -> tuple[Tensor, dict[int, str]]:
+        return self.resident.seen(self.at, self.views), {}
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Shown:
+        return self
+
+
+class _Drawn(NamedTuple):
+    """A clip, what is seen of it, and its ground truth through the same."""
+
+    at: int
+    view: View
+    truth: Tensor | None
+
+
+class Drawn(Dataset[Any]):
+    """Makes the clips of a step of what is resident, as `Items` makes them of a pack."""
+
+    def __init__(self, resident: Resident, items: Items) -> None:
+        self._resident, self._items = resident, items
+
+    def __getitems__(self, visits: list[Visit]) -> Sent:
+        rows, wanted = self._items.clip_set.rows, self._items.wanted
+        own: list[_Drawn] = []
+        near: list[_Drawn] = []
+        heard: list[int] = []
+        failures: list[Failure] = []
+        for visit in visits:
+            parts = (visit.at, visit.seen, visit.heard) if visit.seen >= 0 else (visit.at,)
+            try:
+                if lost := [self._resident.failed[i] for i in parts if i in self._resident.failed]:
+                    failures.append(Failure(rows[visit.at].id, lost[0]))
+                    continue
+                drawn = [self._drawn(i, visit.epoch) for i in parts[:2]]
+            except MediaError as error:
+                failures.append(Failure(rows[visit.at].id, str(error)))
+                continue
+            own.append(drawn[0])
+            near += drawn[1:]
+            heard += parts[2:]
+        if not own:
+            return Sent(None, tuple(failures))
+        at = [one.at for one in own]
+        truths = [one.truth for one in own if one.truth is not None]
+        annotated = None if wanted is None else wanted.annotated
+        parcel = Parcel(
+            self._shown(own),
+            self._resident.waves(at),
+            torch.tensor(at),
+            tuple(rows[i].id for i in at),
+            torch.stack(truths) if truths else None,
+            None if annotated is None else torch.tensor([annotated[i] for i in at]),
+            self._shown(near) if near else None,
+            self._resident.waves(heard) if near else None,
+        )
+        return Sent(parcel, tuple(failures))
+
+    def _drawn(self, i: int, epoch: int) -> _Drawn:
+        height, width = self._resident.sizes[i]
+        return _Drawn(i, *self._items.view_of(self._items.clip_set.rows[i].id, height, width, i, epoch))
+
+    def _shown(self, drawn: Sequence[_Drawn]) -> Shown:
+        return Shown(self._resident, tuple(one.at for one in drawn), tuple(one.view for one in drawn))

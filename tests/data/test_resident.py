@@ -1,0 +1,194 @@
+"""Clips that lie decoded in memory give the batches that reading them gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+import tiny
+from earsight.config import Inputs
+from earsight.data import resident as resident_module
+from earsight.data.clips import ClipSet, Limited, Some, open_set
+from earsight.data.feeding import deliver
+from earsight.data.items import Items, Loaded, Visit, Wanted, together
+from earsight.data.loading import Loader, epoch_visits
+from earsight.data.packing import pack
+from earsight.data.resident import Drawn, Resident, need_resident
+from earsight.errors import UsageError
+from earsight.train import loop
+from earsight.train.loop import train
+from earsight.types import Batch, Clip
+from tiny import two_stages
+from tiny.packing import SETTINGS
+from tiny.tones import Tones
+
+RATE, SECONDS = SETTINGS.rate, SETTINGS.seconds
+INPUTS = Inputs(image_size=24, resize=28, rate=RATE, seconds=0.125, window=64, hop=32)
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+
+
+class Wide(Tones):
+    """Pictures of several shapes, of which one is much too long."""
+
+    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        clip = super().read(index, rate, seconds, draw)
+        return replace(clip, frame=np.tile(clip.frame, (1, 1, 30 if index == 7 else 1 + index % 3)))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("resident")
+    for tones in (Wide("train"), Tones("torn"), Tones("val")):
+        pack(tones, out, replace(SETTINGS, shard_rows=20))
+    return out
+
+
+def tensors(batch: Batch) -> list[Tensor]:
+    found: list[Tensor] = []
+    batch.each(lambda x: found.append(x) or x)  # type: ignore[func-returns-value]
+    return found
+
+
+def assert_same(ours: Loaded, theirs: Loaded) -> None:
+    assert ours.failures == theirs.failures
+    assert ours.batch is not None
+    assert theirs.batch is not None
+    assert ours.batch.ids == theirs.batch.ids
+    for x, y in zip(tensors(ours.batch), tensors(theirs.batch), strict=True):
+        assert x.dtype == y.dtype
+        assert torch.equal(x, y)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Wanted(3),
+        Wanted(3, annotated=tuple(i % 2 == 0 for i in range(64))),
+        Wanted(3, seconds=SECONDS),
+        None,
+    ],
+    ids=["plain", "annotated", "longer", "whole"],
+)
+@pytest.mark.parametrize("split", ["train", "torn"])
+def test_batches_are_those_that_are_read(made: Path, wanted: Wanted | None, split: str) -> None:
+    clips = open_set(f"tiny.tones:{split}", made)
+    items = Items(clips, INPUTS, wanted, encoded=True)
+    drawn = Drawn(Resident(clips, INPUTS, 0.0 if wanted is None else wanted.seconds, CPU), items)
+    for visits in (
+        [Visit(i, 0) for i in range(20)],
+        [Visit(i, 2) for i in (63, 5, 5, 17, 40)],
+        [Visit(i, 1, (i + 1) % 64, (i + 3) % 64) for i in range(60, 64)],
+    ):
+        (ours,), (theirs,) = (
+            deliver([sent], CPU) for sent in (drawn.__getitems__(visits), together([items[v] for v in visits]))
+        )
+        assert_same(ours, theirs)
+        if split == "torn" and len(visits) == 20:
+            assert [failure.id for failure in ours.failures] == ["torn-3", "torn-17"]
+
+
+def test_what_fails_is_named_with_whoever_it_was_to_be_beside(made: Path) -> None:
+    clips = open_set("tiny.tones:torn", made)
+    items = Items(clips, INPUTS, Wanted(0), encoded=True)
+    drawn = Drawn(Resident(clips, INPUTS, 0.0, CPU), items)
+    visits = [Visit(0, 0, 3, 3), Visit(1, 0, 2, 17), Visit(2, 0, 4, 5)]
+    sent = drawn.__getitems__(visits)
+    assert sent.failures == together([items[visit] for visit in visits]).failures
+    assert [failure.id for failure in sent.failures] == ["torn-0", "torn-1"]
+    assert drawn.__getitems__([Visit(3)]).batch is None
+
+
+def test_parts_of_a_set_can_be_kept_too(made: Path) -> None:
+    for clips in (Limited(open_set("tiny.tones:train", made), 9), Some(open_set("tiny.tones:train", made), [5, 3, 60])):
+        items = Items(clips, INPUTS, Wanted(1), encoded=True)
+        drawn = Drawn(Resident(clips, INPUTS, 0.0, CPU), items)
+        visits = [Visit(i, 4) for i in range(len(clips))]
+        (ours,), (theirs,) = (
+            deliver([sent], CPU) for sent in (drawn.__getitems__(visits), together([items[v] for v in visits]))
+        )
+        assert_same(ours, theirs)
+
+
+def test_a_set_without_a_clip_that_can_be_read_gives_reasons(made: Path) -> None:
+    clips = Some(open_set("tiny.tones:torn", made), [3, 17])
+    kept = Resident(clips, INPUTS, 0.0, CPU)
+    assert kept.bytes == 0
+    sent = Drawn(kept, Items(clips, INPUTS, Wanted(0), encoded=True)).__getitems__([Visit(0), Visit(1)])
+    assert sent.batch is None
+    assert [failure.id for failure in sent.failures] == ["torn-3", "torn-17"]
+
+
+def test_memory_is_counted_and_too_little_of_it_refused(made: Path) -> None:
+    clips = open_set("tiny.tones:val", made)
+    kept = Resident(clips, INPUTS, 0.0, CPU)
+    assert kept.bytes == 64 * (3 * 32 * 32 + 2 * INPUTS.samples)
+    Resident(clips, INPUTS, 0.0, CPU, free=int(kept.bytes / resident_module.SHARE) + 1)
+    with pytest.raises(UsageError, match=r"GiB of free memory on the GPU for --optim\.resident, of which the clips"):
+        Resident(clips, INPUTS, 0.0, CPU, free=kept.bytes)
+
+
+class Varying(ClipSet):
+    """Another sound in every epoch."""
+
+    varies = True
+    is_encoded = True
+
+    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        raise NotImplementedError
+
+
+def test_only_a_gpu_keeps_packs_whose_clips_stay_the_same(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = open_set("tiny.tones:train", made)
+    with pytest.raises(UsageError, match=r"Expected a GPU for --optim\.resident, but got cpu\. Train without it"):
+        need_resident(packed, CPU)
+    monkeypatch.setattr(resident_module, "has_kernels", lambda device: True)
+    need_resident(packed, CPU)
+    need_resident(Limited(packed, 5), CPU)
+    with pytest.raises(UsageError, match=r"Expected a pack for --optim\.resident, but got the files of tiny\.tones"):
+        need_resident(Tones("train"), CPU)
+    with pytest.raises(UsageError, match=r"Expected clips that are the same in every epoch for --optim\.resident"):
+        need_resident(Limited(Varying("v:train", packed.rows), 5), CPU)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "settings"), [("slavc", None), ("tiny.two_stages", two_stages.Config())])
+def test_training_ends_with_the_same_weights(
+    made: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    method: str,
+    settings: object,
+) -> None:
+    monkeypatch.setattr(loop, "need_resident", lambda clips, where: None)
+    job = tiny.job(method=method, settings=settings, on="tiny.tones:train", epochs=2, max_failed=0.5)
+    job = replace(job, data=str(made))
+    job = replace(job, inputs=replace(job.inputs, rate=RATE, seconds=SECONDS, window=64, hop=32))
+    found = []
+    for resident in (False, True):
+        optim = replace(job.optim, resident=resident)
+        path = train(replace(job, optim=optim), tmp_path / str(resident), device="cpu")
+        found.append(load_file(path))
+    read, kept = found
+    assert read.keys() == kept.keys()
+    assert all(torch.equal(read[name], kept[name]) for name in read)
+    assert capsys.readouterr().err.count("decoded into the memory") == 1  # for all stages
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+def test_a_gpu_cuts_the_same_from_what_it_keeps(made: Path) -> None:
+    clips, wanted = open_set("tiny.tones:train", made), Wanted(0, SECONDS)
+    kept = Resident(clips, INPUTS, SECONDS, CUDA)
+    visits = [batch for epoch in range(3) for batch in epoch_visits(64, 0, epoch, batch_size=16)]
+    ours = list(Loader(clips, INPUTS, wanted, device=CUDA, resident=kept).feed(visits))
+    theirs = list(Loader(clips, INPUTS, wanted, device=CUDA, decode="gpu").feed(visits))
+    assert len(ours) == 12
+    for one, other in zip(ours, theirs, strict=True):
+        assert_same(one, other)
