@@ -11,13 +11,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from earsight.cli import main
+from earsight.config import Inputs
 from earsight.data.clips import Limited, open_set
 from earsight.data.coco import lists, splits
 from earsight.data.coco.packed import PackedPairs
 from earsight.data.coco.pairs import Pairs
 from earsight.data.controls import with_audio
+from earsight.data.feeding import deliver
+from earsight.data.items import Items, Visit, Wanted, together
+from earsight.data.resident import Drawn, Resident
 from earsight.errors import DataError, EarsightError, MediaError, UsageError
 from tiny import coco_trees
 
@@ -131,6 +136,28 @@ def test_training_hears_another_sound_on_every_visit_and_tests_never_do(tmp_path
         assert val.heard(i % 500, 0) == val.heard(i % 500, 7)
     labels = {lists.sounds()[whole.heard(i, 0)[0]].label == row.label for i, row in enumerate(whole.rows)}
     assert labels == {True}
+
+
+@pytest.mark.slow
+def test_photos_that_are_kept_in_memory_hear_the_sounds_of_each_epoch(tmp_path: Path, capsys: Output) -> None:
+    trees, out, cpu = coco_trees.official(tmp_path, ("train",)), tmp_path / "pack", torch.device("cpu")
+    args = ["data", "prepare", "coco_esc:train", *given(trees), "--limit", "40", "--out", str(out), *SMALL]
+    assert main(args) == 0
+    clips = open_set("coco_esc:train", out)
+    assert clips.varies
+    inputs = Inputs(image_size=16, resize=18, rate=2000, seconds=3.0, window=64, hop=32)
+    items = Items(clips, inputs, Wanted(0), encoded=True)
+    drawn, heard = Drawn(Resident(clips, inputs, 0.0, cpu), items), []
+    for epoch in range(2):
+        visits = [Visit(i, epoch) for i in range(12)]
+        for sent in (drawn.__getitems__(visits), together([items[visit] for visit in visits])):
+            ((batch, failures),) = deliver([sent], cpu)
+            assert batch is not None
+            assert not failures
+            heard.append(batch)
+        assert torch.equal(heard[-1].frames, heard[-2].frames)
+        assert torch.equal(heard[-1].waveforms, heard[-2].waveforms)
+    assert not torch.equal(heard[0].waveforms, heard[-1].waveforms)
 
 
 def test_sound_that_was_not_packed_is_told(pack: Path) -> None:

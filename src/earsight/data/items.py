@@ -168,23 +168,37 @@ class Items(Dataset[Any]):
             return None
         return Run(at, tuple(self.clip_set.rows[i].id for i in at), jpegs, sounds, self.inputs.image_size)
 
+    def sound_of(self, i: int, epoch: int) -> I16:
+        """What a visit hears of a packed clip, int16 (S,)."""
+        return self._stored(i, epoch)[1]
+
+    def _stored(self, i: int, epoch: int) -> tuple[Encoded, I16]:
+        """A packed clip, and what is heard of it."""
+        seconds, draw = self._asked(epoch)
+        stored = self.clip_set.encoded(i, self.inputs.rate, seconds, draw)
+        return stored, _heard(stored, stored.waveform, self.inputs, round(self.inputs.rate * seconds))
+
+    def _asked(self, epoch: int) -> tuple[float, int]:
+        """Seconds of sound to read, and the number of the visit."""
+        if self.wanted is None:
+            return self.inputs.seconds, epoch
+        return max(self.wanted.seconds, self.inputs.seconds), epoch + VISITS * self.wanted.seed
+
     def _read(self, i: int, epoch: int) -> Read:
-        inputs, wanted = self.inputs, self.wanted
-        seconds = max(wanted.seconds if wanted is not None else 0.0, inputs.seconds)
-        samples = round(inputs.rate * seconds)
-        draw = epoch if wanted is None else epoch + VISITS * wanted.seed
         if self.encoded:
-            stored = self.clip_set.encoded(i, inputs.rate, seconds, draw)
+            stored, heard = self._stored(i, epoch)
             view, truth = self.view_of(stored.id, stored.height, stored.width, i, epoch)
             if self.decode:
                 given = Given.decoded(stored.id, decode(stored), view)
             else:
                 given = Given(stored.id, stored.jpeg, stored.height, stored.width, view)
-            return Read(given, _heard(stored, stored.waveform, inputs, samples), truth)
-        clip = self.clip_set.read(i, inputs.rate, seconds, draw)
+            return Read(given, heard, truth)
+        seconds, draw = self._asked(epoch)
+        clip = self.clip_set.read(i, self.inputs.rate, seconds, draw)
         _, height, width = clip.frame.shape
         view, truth = self.view_of(clip.id, height, width, i, epoch)
-        return Read(view.apply(clip.frame), _heard(clip, clip.waveform, inputs, samples), truth)
+        wave = _heard(clip, clip.waveform, self.inputs, round(self.inputs.rate * seconds))
+        return Read(view.apply(clip.frame), wave, truth)
 
     def view_of(self, id: str, height: int, width: int, i: int, epoch: int) -> tuple[View, Tensor | None]:
         """What is seen of a picture, and in training its ground truth through the same."""
@@ -227,7 +241,7 @@ def together(items: list[Item | Failure] | Run | Sent, pinned: bool = False) -> 
         return items
     if isinstance(items, Run):
         pictures = Pictures.whole(items.jpegs, items.side, items.ids)
-        return Sent(Parcel(pictures, _waves(items.sounds, pinned), torch.tensor(items.at), items.ids), ())
+        return Sent(Parcel(pictures, joined(items.sounds, pinned), torch.tensor(items.at), items.ids), ())
     failures = tuple(item for item in items if isinstance(item, Failure))
     good = [item for item in items if isinstance(item, Item)]
     if not good:
@@ -238,8 +252,8 @@ def together(items: list[Item | Failure] | Run | Sent, pinned: bool = False) -> 
     truth = torch.stack(truths) if truths else None
     annotated = [item.annotated for item in good if item.annotated is not None]
     which = torch.tensor(annotated) if annotated else None
-    waves = _waves([clip.wave[None] for clip in own], pinned)
-    near_waves = _waves([clip.wave[None] for clip in near], pinned) if near else None
+    waves = joined([clip.wave[None] for clip in own], pinned)
+    near_waves = joined([clip.wave[None] for clip in near], pinned) if near else None
     if isinstance(own[0].picture, Tensor):
         seen, beside = _stacked(own), _stacked(near) if near else None
         return Sent(Batch(seen, waves, index, ids, truth, which, beside, near_waves), failures)
@@ -261,7 +275,7 @@ class TogetherFlat:
         return together(items).flat(self._room)
 
 
-def _waves(sounds: Sequence[F32 | I16], pinned: bool) -> Tensor:
+def joined(sounds: Sequence[F32 | I16], pinned: bool) -> Tensor:
     """Sounds (n, S), one after another."""
     if not pinned:
         return torch.from_numpy(np.concatenate(sounds))

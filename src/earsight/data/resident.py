@@ -1,4 +1,7 @@
-"""A pack that lies decoded in the memory of a GPU: batches are cut from there, and nothing is read any more."""
+"""A pack that lies decoded in the memory of a GPU: batches are cut from there, and nothing is read any more.
+
+Of sets that bring other sounds in every epoch the pictures are kept, and the sounds read.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,13 @@ from earsight.ahead import ahead
 from earsight.config import Inputs, need
 from earsight.data.clips import ClipSet
 from earsight.data.decoding import File, Found, decode_files
-from earsight.data.items import Failure, Items, Sent, Visit, Wanted, together
+from earsight.data.items import Failure, Items, Sent, Visit, Wanted, joined, together
 from earsight.data.parcel import Parcel
 from earsight.data.pictures import cut_pictures
 from earsight.data.view import View
 from earsight.device import has_kernels
 from earsight.errors import MediaError, UsageError
+from earsight.types import I16
 
 READ = 256
 """Clips that are read and decoded together."""
@@ -34,14 +38,13 @@ def need_resident(clip_set: ClipSet, device: torch.device) -> None:
     asked = "for --optim.resident"
     need(has_kernels(device), f"a GPU {asked}", device.type, "Train without it.")
     need(clip_set.is_encoded, f"a pack {asked}", f"the files of {clip_set.name}", "Pack it with earsight data prepare.")
-    need(not clip_set.varies, f"clips that are the same in every epoch {asked}", clip_set.name, "Train without it.")
 
 
 class Resident:
     """The clips of a packed set on a device: whole pictures, and as much of each sound as training hears.
 
     Args:
-        clip_set: packed, and the same in every epoch.
+        clip_set: packed.
         inputs: how clips become inputs.
         seconds: of sound, where training asks for more than `inputs` does.
         device: where they are kept.
@@ -56,16 +59,24 @@ class Resident:
         """Clips that could not be read, and why."""
         self.sizes: list[tuple[int, int]] = [(0, 0)] * count
         """Heights and widths."""
-        self._device, self._free = device, free
+        self.device, self._free = device, free
         self._at = {row.id: i for i, row in enumerate(clip_set.rows)}
         self._pieces: list[Tensor] = []
         self._begins: list[tuple[int, int]] = [(0, 0)] * count  # in which of the pieces a picture is, and where
         self._waves: Tensor | None = None
+        self.has_sounds = not clip_set.varies
+        """Whether sounds are kept too."""
         clip_set.expect(range(count))
         items = Items(clip_set, inputs, Wanted(0, seconds) if seconds > inputs.seconds else None, encoded=True)
         with closing(ahead(_read(items, count, device), 2)) as read:
-            for sent in read:
-                self._keep(sent)
+            try:
+                for sent in read:
+                    self._keep(sent)
+            except torch.OutOfMemoryError as error:  # the first clips were smaller
+                raise UsageError(
+                    f"Expected room on the GPU for {count} clips with --optim.resident, but it was full after "
+                    f"{READ * len(self._pieces)}. Train without it, or on fewer clips."
+                ) from error
         if device.type == "cuda":
             torch.cuda.synchronize(device)  # pictures are cut on another stream
         # As `cut_pictures` asks for it: colours apart, as decoders leave them.
@@ -85,14 +96,14 @@ class Resident:
     def waves(self, at: Sequence[int]) -> Tensor:
         """Sounds of some clips, int16 (B, S)."""
         assert self._waves is not None
-        return self._waves[torch.tensor(at).to(self._device, non_blocking=True)]
+        return self._waves[torch.tensor(at).to(self.device, non_blocking=True)]
 
     def seen(self, at: Sequence[int], views: Sequence[View]) -> Tensor:
         """What is seen of the pictures of some clips, uint8 (B, 3, side, side)."""
-        if self._device.type != "cuda":
+        if self.device.type != "cuda":
             return torch.stack([view.apply(self._picture(i).numpy()) for i, view in zip(at, views, strict=True)])
         sizes, numbers = torch.tensor([self.sizes[i] for i in at]), torch.tensor([view.numbers for view in views])
-        return cut_pictures(self._places[torch.tensor(at)], sizes, numbers, views[0].side, self._device)
+        return cut_pictures(self._places[torch.tensor(at)], sizes, numbers, views[0].side, self.device)
 
     def _picture(self, i: int) -> Tensor:
         (piece, begin), (height, width) = self._begins[i], self.sizes[i]
@@ -104,7 +115,7 @@ class Resident:
         if parcel is None:
             return
         assert isinstance(parcel, Parcel)
-        found = decode_files(parcel.files(), self._device)
+        found = decode_files(parcel.files(), self.device)
         piece, begin = torch.cat([one.picture.reshape(-1) for one in found]), 0
         for id, one in zip(parcel.ids, found, strict=True):
             i = self._at[id]
@@ -112,19 +123,21 @@ class Resident:
                 self.failed[i] = f"{id}: {one.failed}."
             self._begins[i], self.sizes[i] = (len(self._pieces), begin), (one.picture.shape[1], one.picture.shape[2])
             begin += one.picture.numel()
-        if self._waves is None:
-            samples = parcel.waveforms.shape[1]
-            self._need_room(len(self._begins) * (2 * samples + piece.numel() // len(found)))
-            self._waves = torch.empty((len(self._begins), samples), dtype=torch.int16, device=self._device)
-        self._waves[parcel.index.to(self._device)] = parcel.waveforms.to(self._device, non_blocking=True)
+        samples, count = parcel.waveforms.shape[1] if self.has_sounds else 0, len(self._begins)
+        if not self._pieces:
+            self._need_room(count * (2 * samples + piece.numel() // len(found)))
         self._pieces.append(piece)
+        if self.has_sounds:
+            if self._waves is None:
+                self._waves = torch.empty((count, samples), dtype=torch.int16, device=self.device)
+            self._waves[parcel.index.to(self.device)] = parcel.waveforms.to(self.device, non_blocking=True)
 
     def _need_room(self, wanted: int) -> None:
         """Refuse more clips than there is room for, as far as the first ones tell."""
         free = self._free
-        if free is None and self._device.type == "cuda":
-            idle = torch.cuda.memory_reserved(self._device) - torch.cuda.memory_allocated(self._device)
-            free = torch.cuda.mem_get_info(self._device)[0] + idle
+        if free is None and self.device.type == "cuda":
+            idle = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+            free = torch.cuda.mem_get_info(self.device)[0] + idle
         if free is not None and wanted > SHARE * free:
             raise UsageError(
                 f"Expected {wanted / SHARE / GIB:.1f} GiB of free memory on the GPU for --optim.resident, of which the "
@@ -161,12 +174,19 @@ class Shown:
         return self
 
 
+class _LostError(Exception):
+    """Why a clip, or what was to be beside it, cannot be had."""
+
+
 class _Drawn(NamedTuple):
-    """A clip, what is seen of it, and its ground truth through the same."""
+    """A clip, what is seen of it, and its ground truth through the same; the clip whose sound is heard, and the sound
+    where that was read."""
 
     at: int
     view: View
     truth: Tensor | None
+    heard: int
+    sound: I16 | None
 
 
 class Drawn(Dataset[Any]):
@@ -174,26 +194,21 @@ class Drawn(Dataset[Any]):
 
     def __init__(self, resident: Resident, items: Items) -> None:
         self._resident, self._items = resident, items
+        self._pinned = resident.device.type == "cuda"
 
     def __getitems__(self, visits: list[Visit]) -> Sent:
         rows, wanted = self._items.clip_set.rows, self._items.wanted
         own: list[_Drawn] = []
         near: list[_Drawn] = []
-        heard: list[int] = []
         failures: list[Failure] = []
         for visit in visits:
-            parts = (visit.at, visit.seen, visit.heard) if visit.seen >= 0 else (visit.at,)
             try:
-                if lost := [self._resident.failed[i] for i in parts if i in self._resident.failed]:
-                    failures.append(Failure(rows[visit.at].id, lost[0]))
-                    continue
-                drawn = [self._drawn(i, visit.epoch) for i in parts[:2]]
-            except MediaError as error:
+                drawn = self._drawn(visit)
+            except _LostError as error:
                 failures.append(Failure(rows[visit.at].id, str(error)))
                 continue
             own.append(drawn[0])
             near += drawn[1:]
-            heard += parts[2:]
         if not own:
             return Sent(None, tuple(failures))
         at = [one.at for one in own]
@@ -201,19 +216,36 @@ class Drawn(Dataset[Any]):
         annotated = None if wanted is None else wanted.annotated
         parcel = Parcel(
             self._shown(own),
-            self._resident.waves(at),
+            self._sounds(own),
             torch.tensor(at),
             tuple(rows[i].id for i in at),
             torch.stack(truths) if truths else None,
             None if annotated is None else torch.tensor([annotated[i] for i in at]),
             self._shown(near) if near else None,
-            self._resident.waves(heard) if near else None,
+            self._sounds(near) if near else None,
         )
         return Sent(parcel, tuple(failures))
 
-    def _drawn(self, i: int, epoch: int) -> _Drawn:
-        height, width = self._resident.sizes[i]
-        return _Drawn(i, *self._items.view_of(self._items.clip_set.rows[i].id, height, width, i, epoch))
+    def _drawn(self, visit: Visit) -> list[_Drawn]:
+        """A visit's clip, and what is beside it."""
+        pairs = [(visit.at, visit.at), *([(visit.seen, visit.heard)] if visit.seen >= 0 else [])]
+        try:
+            return [self._pair(seen, heard, visit.epoch) for seen, heard in pairs]
+        except MediaError as error:
+            raise _LostError(str(error)) from error
+
+    def _pair(self, seen: int, heard: int, epoch: int) -> _Drawn:
+        for i in (seen, heard):
+            if i in self._resident.failed:
+                raise _LostError(self._resident.failed[i])
+        height, width = self._resident.sizes[seen]
+        view, truth = self._items.view_of(self._items.clip_set.rows[seen].id, height, width, seen, epoch)
+        sound = None if self._resident.has_sounds else self._items.sound_of(heard, epoch)
+        return _Drawn(seen, view, truth, heard, sound)
+
+    def _sounds(self, drawn: Sequence[_Drawn]) -> Tensor:
+        read = [one.sound[None] for one in drawn if one.sound is not None]
+        return joined(read, self._pinned) if read else self._resident.waves([one.heard for one in drawn])
 
     def _shown(self, drawn: Sequence[_Drawn]) -> Shown:
         return Shown(self._resident, tuple(one.at for one in drawn), tuple(one.view for one in drawn))
