@@ -6,21 +6,24 @@ import pickle
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from earsight.config import Inputs
+from earsight.data import loading
 from earsight.data.clips import ClipSet, Limited, Some, open_set
 from earsight.data.controls import with_audio
 from earsight.data.extended import extend
 from earsight.data.feeding import deliver
 from earsight.data.items import Items, Run, Sent, Visit, Wanted, together
-from earsight.data.loading import eval_batches
+from earsight.data.loading import Loader, eval_batches
 from earsight.data.pack import Packed
 from earsight.data.packing import pack
 from earsight.data.parcel import Parcel
+from earsight.errors import UsageError
 from earsight.types import Clip
 from tiny.packing import SETTINGS
 from tiny.tones import Tones
@@ -180,6 +183,25 @@ def test_a_shard_that_goes_away_costs_its_clips_and_no_others(made: Path, tmp_pa
     assert [failure.id for failure in sent.failures] == ["train-20", "train-21"]
 
 
+def test_a_gpu_gets_a_pack_without_workers(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Counted(Loader):
+        def __init__(self, *args: Any, workers: int, **more: Any) -> None:
+            asked.append(workers)
+            super().__init__(*args, workers=workers, **more)
+
+    monkeypatch.setattr(loading, "Loader", Counted)
+    packed, files = opened(made, "plain"), Tones("train")
+    for kernels in (False, True):
+        monkeypatch.setattr(loading, "has_kernels", lambda device, there=kernels: there)
+        for clips in (packed, files):
+            eval_batches(clips, INPUTS, 6, 2).close()
+    assert asked == [2, 2, 0, 2]
+    with pytest.raises(UsageError, match="at most 512 workers"):
+        eval_batches(packed, INPUTS, 6, 5000)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 @pytest.mark.parametrize("workers", [0, 2])
@@ -187,7 +209,8 @@ def test_a_shard_that_goes_away_costs_its_clips_and_no_others(made: Path, tmp_pa
 def test_a_gpu_gets_what_was_read_at_once(made: Path, name: str, workers: int) -> None:
     clips, cuda = opened(made, name), torch.device("cuda")
     items = Items(clips, INPUTS, encoded=True)
-    seen = list(eval_batches(clips, INPUTS, 6, workers, device=cuda))
+    visits = [[Visit(i) for i in range(first, min(first + 6, 64))] for first in range(0, 64, 6)]
+    seen = list(Loader(clips, INPUTS, workers=workers, device=cuda).feed(visits))
     assert len(seen) == 11
     for i, (batch, failures) in enumerate(seen):
         ((expected, _),) = deliver([one_by_one(items, list(range(6 * i, min(6 * i + 6, 64))))], cuda)

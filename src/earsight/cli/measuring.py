@@ -32,7 +32,7 @@ class Eval:
     device: Device = "auto"
     """Where to compute."""
     workers: int = 0
-    """Processes that read clips; 0 reads in this one."""
+    """Processes that read clips; 0 reads in this one, as a pack for a GPU is always read."""
     limit: Annotated[int, word("N")] = 0
     """Use at most this many clips of each set."""
     only: Annotated[Path | None, word("FILE")] = None

@@ -192,8 +192,12 @@ def eval_batches(
     """All clips in order, not augmented; of several processes each gets every `world`-th batch.
 
     Whole batches are dealt out, so that a clip is always computed together with the same others and its numbers are
-    the same, bit for bit, however many processes there are.
+    the same, bit for bit, however many processes there are. A pack for a GPU needs no `workers`: this process reads it
+    faster than models take it, and they would first have to start.
     """
+    need_workers(workers)
+    if clip_set.is_encoded and has_kernels(torch.device(device)):
+        workers = 0
     visits = [Visit(i) for i in range(len(clip_set))]
     batches = [visits[i : i + batch_size] for i in range(0, len(visits), batch_size)][rank::world]
     if workers == 0:
