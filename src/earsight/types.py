@@ -5,7 +5,7 @@ Nothing here imports torch: the tensor types are names for the type checker only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -99,6 +99,13 @@ class Jpegs(NamedTuple):
             before = ends[-1] if ends else 0
             ends += [before + end for end in part.ends]
         return cls(np.concatenate([part.data for part in parts]), ends, [size for part in parts for size in part.sizes])
+
+    def each(self) -> Iterator[tuple[U8, int, int]]:
+        """Each file, and height and width of its picture."""
+        begin = 0
+        for end, (height, width) in zip(self.ends, self.sizes, strict=True):
+            yield self.data[begin:end], height, width
+            begin = end
 
 
 @dataclass(frozen=True)

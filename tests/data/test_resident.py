@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 import tiny
-from earsight.config import Inputs
+from earsight.config import Inputs, Optim
 from earsight.data import resident as resident_module
 from earsight.data.clips import Limited, Some, open_set
 from earsight.data.feeding import deliver
@@ -21,7 +21,7 @@ from earsight.data.items import Items, Loaded, Visit, Wanted, together
 from earsight.data.loading import Loader, epoch_visits
 from earsight.data.packing import pack
 from earsight.data.resident import Drawn, Resident, need_resident
-from earsight.errors import UsageError
+from earsight.errors import MediaError, UsageError
 from earsight.train import loop
 from earsight.train.loop import train
 from earsight.types import Batch, Clip, Encoded
@@ -130,8 +130,20 @@ def test_memory_is_counted_and_too_little_of_it_refused(made: Path) -> None:
     kept = Resident(clips, INPUTS, 0.0, CPU)
     assert kept.bytes == 64 * (3 * 32 * 32 + 2 * INPUTS.samples)
     Resident(clips, INPUTS, 0.0, CPU, free=int(kept.bytes / resident_module.SHARE) + 1)
-    with pytest.raises(UsageError, match=r"GiB of free memory on the GPU for --optim\.resident, of which the clips"):
+    with pytest.raises(
+        UsageError, match=r"room on the GPU for 0\.0 GiB of clips with --optim\.resident, but got 0\.0, "
+    ):
         Resident(clips, INPUTS, 0.0, CPU, free=kept.bytes)
+
+
+def test_clips_that_are_larger_than_the_first_are_refused_too(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resident_module, "READ", 4)
+    clips = Some(open_set("tiny.tones:train", made), [0, 3, 6, 9, 2, 5, 8, 11])
+    kept = Resident(clips, INPUTS, 0.0, CPU)
+    first = Resident(Some(clips, range(4)), INPUTS, 0.0, CPU)
+    assert kept.bytes > 3 * first.bytes
+    with pytest.raises(UsageError, match=r"of clips with --optim\.resident"):
+        Resident(clips, INPUTS, 0.0, CPU, free=int(2.1 * first.bytes / resident_module.SHARE))
 
 
 def test_memory_that_is_full_too_soon_is_told(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,12 +190,73 @@ def test_sounds_that_change_are_read_in_every_epoch(made: Path) -> None:
 def test_only_a_gpu_keeps_packs(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = open_set("tiny.tones:train", made)
     with pytest.raises(UsageError, match=r"Expected a GPU for --optim\.resident, but got cpu\. Train without it"):
-        need_resident(packed, CPU)
+        need_resident(packed, Optim(), CPU)
     monkeypatch.setattr(resident_module, "has_kernels", lambda device: True)
-    need_resident(packed, CPU)
-    need_resident(Limited(packed, 5), CPU)
+    need_resident(packed, Optim(), CPU)
+    need_resident(Limited(packed, 5), Optim(decode="gpu"), CPU)
+    with pytest.raises(
+        UsageError, match=r"Expected a GPU that decodes for --optim\.resident, but got --optim\.decode cpu"
+    ):
+        need_resident(packed, Optim(decode="cpu"), CPU)
     with pytest.raises(UsageError, match=r"Expected a pack for --optim\.resident, but got the files of tiny\.tones"):
-        need_resident(Tones("train"), CPU)
+        need_resident(Tones("train"), Optim(), CPU)
+
+
+class Deaf(Varying):
+    """Of one clip the sound of the first epoch is torn."""
+
+    def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
+        if index == 5 and draw == 0:
+            raise MediaError(self.rows[index].id, "has a torn sound.")
+        return super().encoded(index, rate, seconds, draw)
+
+
+def test_a_sound_that_cannot_be_read_costs_the_visits_that_hear_it(made: Path) -> None:
+    clips = Deaf(open_set("tiny.tones:val", made), range(64))
+    items = Items(clips, INPUTS, Wanted(0), encoded=True)
+    drawn = Drawn(Resident(clips, INPUTS, 0.0, CPU), items)
+    for epoch in range(2):
+        visits = [Visit(i, epoch) for i in range(4, 8)]
+        sent = drawn.__getitems__(visits)
+        assert sent.failures == together([items[visit] for visit in visits]).failures
+        assert len(sent.failures) == (epoch == 0)
+
+
+class Spoilt(Some):
+    """A picture with a good header that cannot be decoded."""
+
+    def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
+        clip = super().encoded(index, rate, seconds, draw)
+        return replace(clip, jpeg=np.concatenate([clip.jpeg[:300], clip.jpeg[:20]])) if index == 7 else clip
+
+    def jpegs(self, indices: Sequence[int]) -> None:
+        return None
+
+
+def test_a_clip_whose_picture_is_of_no_use_is_still_heard(made: Path) -> None:
+    val = open_set("tiny.tones:val", made)
+    for clips in (Spoilt(val, range(64)), open_set("tiny.tones:train", made)):  # undecodable, and much too long
+        items = Items(clips, INPUTS, Wanted(0), encoded=True)
+        drawn = Drawn(Resident(clips, INPUTS, 0.0, CPU), items)
+        visits = [Visit(0, 0, 1, 7), Visit(1, 0, 7, 2), Visit(7, 0, 1, 2), Visit(2, 0, 3, 3)]
+        (ours,), (theirs,) = (
+            deliver([sent], CPU) for sent in (drawn.__getitems__(visits), together([items[v] for v in visits]))
+        )
+        assert_same(ours, theirs)
+        assert [failure.id for failure in ours.failures] == [clips.rows[1].id, clips.rows[7].id]
+
+
+def test_clips_of_one_name_are_kept_apart(made: Path) -> None:
+    val = open_set("tiny.tones:val", made)
+    clips = Some(val, [3, 4, 3])
+    clips.rows = (val.rows[3], replace(val.rows[4], id=val.rows[3].id), val.rows[3])
+    items = Items(clips, INPUTS, Wanted(0), encoded=True)
+    drawn = Drawn(Resident(clips, INPUTS, 0.0, CPU), items)
+    visits = [Visit(i) for i in range(3)]
+    (ours,), (theirs,) = (
+        deliver([sent], CPU) for sent in (drawn.__getitems__(visits), together([items[v] for v in visits]))
+    )
+    assert_same(ours, theirs)
 
 
 @pytest.mark.slow
@@ -196,7 +269,7 @@ def test_training_ends_with_the_same_weights(
     method: str,
     settings: object,
 ) -> None:
-    monkeypatch.setattr(loop, "need_resident", lambda clips, where: None)
+    monkeypatch.setattr(loop, "need_resident", lambda clips, settings, where: None)
     job = tiny.job(method=method, settings=settings, on="tiny.tones:train", epochs=2, max_failed=0.5)
     job = replace(job, data=str(made))
     job = replace(job, inputs=replace(job.inputs, rate=RATE, seconds=SECONDS, window=64, hop=32))

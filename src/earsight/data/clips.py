@@ -29,9 +29,10 @@ class ClipSet(ABC):
         rows: what is known of each clip without reading it.
     """
 
+    _hashed: tuple[Sequence[Row], str] = (), ""
+
     def __init__(self, name: str, rows: Sequence[Row]) -> None:
         self.name, self.rows = name, tuple(rows)
-        self._hash = ""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -58,6 +59,10 @@ class ClipSet(ABC):
         """What `read` gives, before the picture is decoded and the samples become floats; where `is_encoded`."""
         raise UsageError(f"Expected a packed set, but got {self.name}. Pack it with earsight data prepare.")
 
+    def encoded_picture(self, index: int) -> Encoded:
+        """The same without sound, which need not be there."""
+        raise UsageError(f"Expected a packed set, but got {self.name}. Pack it with earsight data prepare.")
+
     def jpegs(self, indices: Sequence[int]) -> Jpegs | None:
         """The pictures of many clips at once, as `encoded` gives them one by one; None where that is to be asked."""
         return None
@@ -78,11 +83,11 @@ class ClipSet(ABC):
 
     def list_hash(self) -> str:
         """Short hash of the rows: two results with the same hash were measured on the same list."""
-        if not self._hash:
+        if self._hashed[0] is not self.rows or not self._hashed[1]:
             # Recordings named like their clip are left out, so that lists keep the hash they had before these were.
             plain = [{k: v for k, v in vars(row).items() if v or k not in ("picture", "sound")} for row in self.rows]
-            self._hash = hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]
-        return self._hash
+            self._hashed = self.rows, hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]
+        return self._hashed[1]
 
 
 class Derived(ClipSet):
@@ -110,10 +115,14 @@ class Derived(ClipSet):
     def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
         return self._made(index, lambda i: self._whole.encoded(i, rate, seconds, draw))
 
+    def encoded_picture(self, index: int) -> Encoded:
+        return replace(self._whole.encoded_picture(self.parts(index)[0]), id=self.rows[index].id)
+
     def jpegs(self, indices: Sequence[int]) -> Jpegs | None:
         return self._whole.jpegs([self.parts(i)[0] for i in indices])
 
     def sounds(self, indices: Sequence[int], rate: int, seconds: float) -> list[I16] | None:
+        self.can_give(rate, seconds)
         heard = [self.parts(i)[1] for i in indices]
         there = [i for i in heard if i is not None]
         if not there:

@@ -149,56 +149,47 @@ class Items(Dataset[Any]):
             if visit.seen >= 0:
                 near = self._read(visit.seen, visit.epoch)
                 if visit.heard != visit.seen:
-                    near = near._replace(wave=self._read(visit.heard, visit.epoch).wave)
+                    near = near._replace(wave=self.heard(visit.heard, visit.epoch)[1])
             return Item(at, id, None if truth is None else truth[at], own, near)
         except MediaError as error:
             return Failure(id, str(error))
 
     def __getitems__(self, visits: list[Visit]) -> list[Item | Failure] | Run:
         """The clips of a step; of a pack many at once, where nothing is special about them."""
-        return self._run(visits) or [self[visit] for visit in visits]
+        return self.run([visit.at for visit in visits]) or [self[visit] for visit in visits]
 
-    def _run(self, visits: list[Visit]) -> Run | None:
+    def run(self, at: list[int]) -> Run | None:
+        """Whole clips of a pack at once, outside training; None where they are to be read one by one."""
         if not self.encoded or self.decode or self.wanted is not None:
             return None
-        at = [visit.at for visit in visits]
         sounds = self.clip_set.sounds(at, self.inputs.rate, self.inputs.seconds)
         jpegs = None if sounds is None else self.clip_set.jpegs(at)
         if jpegs is None or sounds is None:
             return None
         return Run(at, tuple(self.clip_set.rows[i].id for i in at), jpegs, sounds, self.inputs.image_size)
 
-    def sound_of(self, i: int, epoch: int) -> I16:
-        """What a visit hears of a packed clip, int16 (S,)."""
-        return self._stored(i, epoch)[1]
-
-    def _stored(self, i: int, epoch: int) -> tuple[Encoded, I16]:
-        """A packed clip, and what is heard of it."""
-        seconds, draw = self._asked(epoch)
-        stored = self.clip_set.encoded(i, self.inputs.rate, seconds, draw)
-        return stored, _heard(stored, stored.waveform, self.inputs, round(self.inputs.rate * seconds))
-
-    def _asked(self, epoch: int) -> tuple[float, int]:
-        """Seconds of sound to read, and the number of the visit."""
-        if self.wanted is None:
-            return self.inputs.seconds, epoch
-        return max(self.wanted.seconds, self.inputs.seconds), epoch + VISITS * self.wanted.seed
+    def heard(self, i: int, epoch: int) -> tuple[Clip | Encoded, F32 | I16]:
+        """A clip, and what a visit hears of it, (S,)."""
+        inputs, seconds, draw = self.inputs, self.inputs.seconds, epoch
+        if self.wanted is not None:
+            seconds, draw = max(self.wanted.seconds, seconds), epoch + VISITS * self.wanted.seed
+        samples = round(inputs.rate * seconds)
+        if self.encoded:
+            stored = self.clip_set.encoded(i, inputs.rate, seconds, draw)
+            return stored, _heard(stored, stored.waveform, inputs, samples)
+        clip = self.clip_set.read(i, inputs.rate, seconds, draw)
+        return clip, _heard(clip, clip.waveform, inputs, samples)
 
     def _read(self, i: int, epoch: int) -> Read:
-        if self.encoded:
-            stored, heard = self._stored(i, epoch)
-            view, truth = self.view_of(stored.id, stored.height, stored.width, i, epoch)
-            if self.decode:
-                given = Given.decoded(stored.id, decode(stored), view)
-            else:
-                given = Given(stored.id, stored.jpeg, stored.height, stored.width, view)
-            return Read(given, heard, truth)
-        seconds, draw = self._asked(epoch)
-        clip = self.clip_set.read(i, self.inputs.rate, seconds, draw)
-        _, height, width = clip.frame.shape
-        view, truth = self.view_of(clip.id, height, width, i, epoch)
-        wave = _heard(clip, clip.waveform, self.inputs, round(self.inputs.rate * seconds))
-        return Read(view.apply(clip.frame), wave, truth)
+        clip, wave = self.heard(i, epoch)
+        if isinstance(clip, Clip):
+            _, height, width = clip.frame.shape
+            view, truth = self.view_of(clip.id, height, width, i, epoch)
+            return Read(view.apply(clip.frame), wave, truth)
+        view, truth = self.view_of(clip.id, clip.height, clip.width, i, epoch)
+        if self.decode:
+            return Read(Given.decoded(clip.id, decode(clip), view), wave, truth)
+        return Read(Given(clip.id, clip.jpeg, clip.height, clip.width, view), wave, truth)
 
     def view_of(self, id: str, height: int, width: int, i: int, epoch: int) -> tuple[View, Tensor | None]:
         """What is seen of a picture, and in training its ground truth through the same."""

@@ -93,21 +93,23 @@ class Packed(ClipSet):
     def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
         """The clip as the shard holds it, once its header was found to be of a JPEG that earsight packs."""
         self.can_give(rate, seconds)
-        stored, id = self.stored(index), self.rows[index].id
-        height, width = stored.height, stored.width
+        stored = self.stored(index)
+        start, stop, time = span(len(stored.wave), stored.time, rate, seconds)
+        return self._encoded(index, stored, stored.wave[start:stop], time)
+
+    def encoded_picture(self, index: int) -> Encoded:
+        stored = self.stored(index)
+        return self._encoded(index, stored, stored.wave[:0], 0.0)
+
+    def _encoded(self, index: int, stored: Stored, wave: I16, time: float) -> Encoded:
+        id, height, width = self.rows[index].id, stored.height, stored.width
         if not self._is_jpeg(stored.frame, height, width):
             raise MediaError(id, f"is not a packed JPEG picture of {width} x {height}.", "Prepare the pack again.")
-        start, stop, time = span(len(stored.wave), stored.time, rate, seconds)
-        return Encoded(id, stored.frame, height, width, stored.wave[start:stop], rate, time)
+        return Encoded(id, stored.frame, height, width, wave, self.manifest.settings.rate, time)
 
     def jpegs(self, indices: Sequence[int]) -> Jpegs | None:
         pieces = self._pieces(indices)
-        if pieces is None:
-            return None
-        found = Jpegs.joined([shard.jpegs(begin, stop) for shard, begin, stop in pieces])
-        begins = [0, *found.ends[:-1]]
-        each = zip(begins, found.ends, found.sizes, strict=True)
-        return found if all(self._is_jpeg(found.data[begin:end], *size) for begin, end, size in each) else None
+        return Jpegs.joined([shard.jpegs(begin, stop) for shard, begin, stop in pieces]) if pieces else None
 
     def sounds(self, indices: Sequence[int], rate: int, seconds: float) -> list[I16] | None:
         self.can_give(rate, seconds)
@@ -125,7 +127,7 @@ class Packed(ClipSet):
 
     def _pieces(self, indices: Sequence[int]) -> list[tuple[Shard, int, int]] | None:
         """Where clips lie, neighbours together, from one place of a shard up to another; None where one of them has
-        failed, or is not known to be what was packed."""
+        failed, has no picture as earsight packs them, or is not known to be what was packed."""
         pieces: list[tuple[int, int, int]] = []  # numbers of shards, and of clips in the set
         for index in indices:
             if pieces and index == pieces[-1][2] and index < self._ends[pieces[-1][0]]:
@@ -140,9 +142,10 @@ class Packed(ClipSet):
                 shard = self._shard(number)
             except DataError:  # which is told of each clip
                 return None
-            if shard.has_failed(begin - shard.first, stop - shard.first):
+            piece = (begin - shard.first, stop - shard.first)
+            if shard.has_failed(*piece) or not all(self._is_jpeg(*each) for each in shard.jpegs(*piece).each()):
                 return None
-            found.append((shard, begin - shard.first, stop - shard.first))
+            found.append((shard, *piece))
         return found
 
     def lost(self) -> dict[int, str]:

@@ -10,21 +10,22 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from earsight.ahead import ahead
-from earsight.config import Inputs, need
+from earsight.config import Inputs, Optim, need
 from earsight.data.clips import ClipSet
 from earsight.data.decoding import File, Found, decode_files
-from earsight.data.items import Failure, Items, Sent, Visit, Wanted, joined, together
-from earsight.data.parcel import Parcel
+from earsight.data.items import Failure, Item, Items, Read, Sent, Visit, Wanted, joined, together
+from earsight.data.parcel import Given, Parcel
 from earsight.data.pictures import cut_pictures
 from earsight.data.view import View
 from earsight.device import has_kernels
 from earsight.errors import MediaError, UsageError
-from earsight.types import I16
+from earsight.types import F32, I16, Encoded
 
 READ = 256
 """Clips that are read and decoded together."""
@@ -33,11 +34,12 @@ SHARE = 0.8
 GIB = 1024**3
 
 
-def need_resident(clip_set: ClipSet, device: torch.device) -> None:
+def need_resident(clip_set: ClipSet, settings: Optim, device: torch.device) -> None:
     """Refuse --optim.resident where it cannot be, before anything is read."""
     asked = "for --optim.resident"
     need(has_kernels(device), f"a GPU {asked}", device.type, "Train without it.")
     need(clip_set.is_encoded, f"a pack {asked}", f"the files of {clip_set.name}", "Pack it with earsight data prepare.")
+    need(settings.decode != "cpu", f"a GPU that decodes {asked}", "--optim.decode cpu", "Train without one of the two.")
 
 
 class Resident:
@@ -57,22 +59,26 @@ class Resident:
         count = len(clip_set)
         self.failed: dict[int, str] = {}
         """Clips that could not be read, and why."""
+        self.unseen: dict[int, str] = {}
+        """Clips whose pictures could not be decoded, and why."""
         self.sizes: list[tuple[int, int]] = [(0, 0)] * count
         """Heights and widths."""
-        self.device, self._free = device, free
-        self._at = {row.id: i for i, row in enumerate(clip_set.rows)}
+        self.has_sounds = not clip_set.varies
+        """Whether sounds are kept too."""
+        self.device = device
+        self._room = _room(device) if free is None else int(SHARE * free)
         self._pieces: list[Tensor] = []
         self._begins: list[tuple[int, int]] = [(0, 0)] * count  # in which of the pieces a picture is, and where
         self._waves: Tensor | None = None
-        self.has_sounds = not clip_set.varies
-        """Whether sounds are kept too."""
         clip_set.expect(range(count))
-        items = Items(clip_set, inputs, Wanted(0, seconds) if seconds > inputs.seconds else None, encoded=True)
-        with closing(ahead(_read(items, count, device), 2)) as read:
+        with closing(ahead(_read(clip_set, inputs, seconds, device), 2)) as read:
             try:
-                for sent in read:
-                    self._keep(sent)
-            except torch.OutOfMemoryError as error:  # the first clips were smaller
+                for sent, failed in read:
+                    self.failed |= failed
+                    if sent.batch is not None:
+                        assert isinstance(sent.batch, Parcel)
+                        self._keep(sent.batch)
+            except torch.OutOfMemoryError as error:  # others take of the room, too
                 raise UsageError(
                     f"Expected room on the GPU for {count} clips with --optim.resident, but it was full after "
                     f"{READ * len(self._pieces)}. Train without it, or on fewer clips."
@@ -80,10 +86,10 @@ class Resident:
         if device.type == "cuda":
             torch.cuda.synchronize(device)  # pictures are cut on another stream
         # As `cut_pictures` asks for it: colours apart, as decoders leave them.
-        addresses = [piece.data_ptr() for piece in self._pieces]
+        addresses = [piece.data_ptr() for piece in self._pieces] or [0]
         self._places = torch.tensor(
             [
-                (addresses[piece] + begin, high * wide, 1, wide) if addresses else (0, 0, 0, 0)
+                (addresses[piece] + begin, high * wide, 1, wide)
                 for (piece, begin), (high, wide) in zip(self._begins, self.sizes, strict=True)
             ]
         )
@@ -109,49 +115,68 @@ class Resident:
         (piece, begin), (height, width) = self._begins[i], self.sizes[i]
         return self._pieces[piece][begin : begin + 3 * height * width].view(3, height, width)
 
-    def _keep(self, sent: Sent) -> None:
-        self.failed.update((self._at[failure.id], failure.reason) for failure in sent.failures)
-        parcel = sent.batch
-        if parcel is None:
-            return
-        assert isinstance(parcel, Parcel)
+    def _keep(self, parcel: Parcel) -> None:
         found = decode_files(parcel.files(), self.device)
         piece, begin = torch.cat([one.picture.reshape(-1) for one in found]), 0
-        for id, one in zip(parcel.ids, found, strict=True):
-            i = self._at[id]
+        for i, id, one in zip(parcel.index.tolist(), parcel.ids, found, strict=True):
             if one.failed:
-                self.failed[i] = f"{id}: {one.failed}."
+                self.unseen[i] = f"{id}: {one.failed}."
             self._begins[i], self.sizes[i] = (len(self._pieces), begin), (one.picture.shape[1], one.picture.shape[2])
             begin += one.picture.numel()
-        samples, count = parcel.waveforms.shape[1] if self.has_sounds else 0, len(self._begins)
-        if not self._pieces:
+        count, samples = len(self._begins), parcel.waveforms.shape[1] if self.has_sounds else 0
+        if not self._pieces:  # as far as the first ones tell
             self._need_room(count * (2 * samples + piece.numel() // len(found)))
         self._pieces.append(piece)
         if self.has_sounds:
             if self._waves is None:
                 self._waves = torch.empty((count, samples), dtype=torch.int16, device=self.device)
             self._waves[parcel.index.to(self.device)] = parcel.waveforms.to(self.device, non_blocking=True)
+        self._need_room(self.bytes)
 
     def _need_room(self, wanted: int) -> None:
-        """Refuse more clips than there is room for, as far as the first ones tell."""
-        free = self._free
-        if free is None and self.device.type == "cuda":
-            idle = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-            free = torch.cuda.mem_get_info(self.device)[0] + idle
-        if free is not None and wanted > SHARE * free:
+        if self._room is not None and wanted > self._room:
             raise UsageError(
-                f"Expected {wanted / SHARE / GIB:.1f} GiB of free memory on the GPU for --optim.resident, of which the "
-                f"clips take about {wanted / GIB:.1f}, but got {free / GIB:.1f}. Train without it, or on fewer clips."
+                f"Expected room on the GPU for {wanted / GIB:.1f} GiB of clips with --optim.resident, but got "
+                f"{self._room / GIB:.1f}, since a fifth of what is free is left to training. Train without it, or on "
+                "fewer clips."
             )
 
 
-def _read(items: Items, count: int, device: torch.device) -> Generator[Sent, None, None]:
-    """All clips in order."""
+def _room(device: torch.device) -> int | None:
+    """Bytes that clips may take of what is free on a GPU."""
+    if device.type != "cuda":
+        return None
+    idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(SHARE * (torch.cuda.mem_get_info(device)[0] + idle))
+
+
+def _read(
+    clip_set: ClipSet, inputs: Inputs, seconds: float, device: torch.device
+) -> Generator[tuple[Sent, dict[int, str]], None, None]:
+    """All clips in order with their whole pictures, and why some of them cannot be read."""
     gpu = device.type == "cuda"
     if gpu:
         torch.cuda.set_device(device)
-    for first in range(0, count, READ):
-        yield together(items.__getitems__([Visit(i) for i in range(first, min(first + READ, count))]), pinned=gpu)
+    whole = Items(clip_set, inputs, encoded=True)
+    longer = Items(clip_set, inputs, Wanted(0, seconds), encoded=True)
+    for first in range(0, len(clip_set), READ):
+        at = list(range(first, min(first + READ, len(clip_set))))
+        run = whole.run(at) if seconds <= inputs.seconds and not clip_set.varies else None
+        items = [_whole(longer, i) for i in at] if run is None else []
+        failed = {i: item.reason for i, item in zip(at, items, strict=False) if isinstance(item, Failure)}
+        yield together(run or items, pinned=gpu), failed
+
+
+def _whole(items: Items, i: int) -> Item | Failure:
+    """A clip with its whole picture; where sounds change, without one."""
+    clips, none = items.clip_set, np.zeros(0, np.int16)
+    try:
+        clip, wave = (clips.encoded_picture(i), none) if clips.varies else items.heard(i, 0)
+    except MediaError as error:
+        return Failure(clips.rows[i].id, str(error))
+    assert isinstance(clip, Encoded)
+    given = Given(clip.id, clip.jpeg, clip.height, clip.width, View.whole(items.inputs.image_size))
+    return Item(i, clip.id, None, Read(given, wave, None), None)
 
 
 @dataclass(frozen=True)
@@ -186,7 +211,7 @@ class _Drawn(NamedTuple):
     view: View
     truth: Tensor | None
     heard: int
-    sound: I16 | None
+    sound: F32 | I16 | None
 
 
 class Drawn(Dataset[Any]):
@@ -235,12 +260,13 @@ class Drawn(Dataset[Any]):
             raise _LostError(str(error)) from error
 
     def _pair(self, seen: int, heard: int, epoch: int) -> _Drawn:
-        for i in (seen, heard):
-            if i in self._resident.failed:
-                raise _LostError(self._resident.failed[i])
+        kept = self._resident
+        for i, why in ((seen, kept.failed), (heard, kept.failed if kept.has_sounds else {}), (seen, kept.unseen)):
+            if i in why:
+                raise _LostError(why[i])
         height, width = self._resident.sizes[seen]
         view, truth = self._items.view_of(self._items.clip_set.rows[seen].id, height, width, seen, epoch)
-        sound = None if self._resident.has_sounds else self._items.sound_of(heard, epoch)
+        sound = None if kept.has_sounds else self._items.heard(heard, epoch)[1]
         return _Drawn(seen, view, truth, heard, sound)
 
     def _sounds(self, drawn: Sequence[_Drawn]) -> Tensor:

@@ -25,6 +25,8 @@ DIGEST = 16
 """Bytes of a row's digest, the first of its sha256."""
 LETTERS = 4096
 """Bytes of a name, or boxes, that a row has on average at most; more is a damaged or hostile file."""
+LATEST = 1e9
+"""Seconds that no frame is after the beginning of its sound."""
 _MAGIC = b"ARROW1"
 _TEXTS = ("id", "label", "kind", "picture", "sound", "failed")
 
@@ -153,13 +155,12 @@ class Shard:
     def stored(self, at: int) -> Stored:
         """The clip at a place of this shard; picture and sound are views of the file."""
         failed = self._failed_at[at] != self._failed_at[at + 1]
-        time: float = self._time[at]
         return Stored(
             self._frames[self._frame_at[at] : self._frame_at[at + 1]],
             self._height[at],
             self._width[at],
             self._waves[self._wave_at[at] : self._wave_at[at + 1]],
-            time if math.isfinite(time) else 0.0,  # which its digest does not have
+            _sane(self._time[at]),
             str(self._batch.column("failed")[at].as_py()) if failed else "",
         )
 
@@ -174,9 +175,11 @@ class Shard:
         times differ."""
         at, times = self._wave_at[begin : stop + 1], self._time[begin:stop]
         length, time = at[1] - at[0], times[0]
-        if at != list(range(at[0], at[-1] + 1, length or 1)) or times.count(time) < len(times):
+        if length == 0 or at[-1] - at[0] != length * len(times) or times.count(time) < len(times):
             return None
-        return self._waves[at[0] : at[-1]].reshape(-1, length), time if math.isfinite(time) else 0.0
+        if at != list(range(at[0], at[-1] + 1, length)):
+            return None
+        return self._waves[at[0] : at[-1]].reshape(-1, length), _sane(time)
 
     def has_failed(self, begin: int, stop: int) -> bool:
         """Whether one of some neighbours could not be packed."""
@@ -185,6 +188,11 @@ class Shard:
     def whole(self, at: int, row: Row, stored: Stored) -> bool:
         """Whether a clip is what was packed, by its digest."""
         return bool(self._digests[at] == digest(self.first + at, row, stored))
+
+
+def _sane(time: float) -> float:
+    """A time that can be counted in samples; others are in no pack that was made by earsight."""
+    return time if abs(time) < LATEST else 0.0
 
 
 def sound_row(row: Row) -> bool:

@@ -141,7 +141,7 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
     stages = model.stages(job.optim.epochs)
     need_graph(model, job.method, job.optim, job.supervision, where)
     if job.optim.resident:
-        need_resident(clips, where)
+        need_resident(clips, job.optim, where)
     clips.can_give(job.inputs.rate, model.training_seconds)
     truth = annotated(clips, job.supervision) if job.supervision.weight else None
     if val is not None:
@@ -208,7 +208,7 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
             if job.optim.resident and resident is None:
                 bar.line("all clips are decoded into the memory of the GPU")
                 resident = Resident(clips, job.inputs, model.training_seconds, where)
-                bar.line(f"there they take {resident.bytes / GIB:.1f} GiB, and nothing more is read of them")
+                bar.line(f"there they take {resident.bytes / GIB:.1f} GiB")
             loader = Loader(
                 clips, job.inputs, wanted, workers=job.optim.workers, device=where, decode=job.optim.decode,
                 resident=resident,

@@ -154,6 +154,10 @@ class PackedPairs(Pairs):
         first, last, time = span(len(samples), start + WINDOW / 2, rate, seconds)
         return replace(picture, id=self.rows[index].id, waveform=samples[first:last], rate=rate, time=time)
 
+    def encoded_picture(self, index: int) -> Encoded:
+        picture = self.tables.picture(self._pairs[index].photo)
+        return replace(picture, id=self.rows[index].id, waveform=picture.waveform[:0])
+
     def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
         return unpacked(self.encoded(index, rate, seconds, draw))
 
