@@ -29,8 +29,8 @@ from earsight.types import Maps
 
 Failures = tuple[tuple[str, str], ...]
 BATCH = {"cpu": 16, "cuda": 256}
-"""Clips that are localized together. On a CPU, the memory of more costs more than their arithmetic; for a GPU,
-launching the work on 128 takes longer than the work itself while other threads read and score."""
+"""Clips that are localized together. On a CPU, the memory of more costs more than their arithmetic; who launches the
+work of a GPU shares Python's lock with those that read and score, and so does it rarely."""
 ASKED = {"cuda": 2}
 """Batches that a device is asked for while another thread scores the maps of the last one on the CPU."""
 

@@ -264,7 +264,7 @@ class Drawn(Dataset[Any]):
         for i, why in ((seen, kept.failed), (heard, kept.failed if kept.has_sounds else {}), (seen, kept.unseen)):
             if i in why:
                 raise _LostError(why[i])
-        height, width = self._resident.sizes[seen]
+        height, width = kept.sizes[seen]
         view, truth = self._items.view_of(self._items.clip_set.rows[seen].id, height, width, seen, epoch)
         sound = None if kept.has_sounds else self._items.heard(heard, epoch)[1]
         return _Drawn(seen, view, truth, heard, sound)
