@@ -1,7 +1,7 @@
 """A whole test set evaluated from a pack, beside its parts: data, data and encoders, encoders, scoring. What limits it?
 
 python -m benchmarks.big_pack --out PACK --split test --rows 10316
-python -m benchmarks.whole_set --pack PACK --workers 0 8
+python -m benchmarks.whole_set --pack PACK
 """
 
 from __future__ import annotations
@@ -32,41 +32,36 @@ from earsight.scoring import score
 from earsight.types import Maps
 
 
-def run(opened: Callable[[], ClipSet], how: How, workers: Sequence[int]) -> dict[str, float]:
-    """Clips a second: of everything, of the data, and of data and maps, for each number of workers; of the encoders, of
-    scoring.
+def run(opened: Callable[[], ClipSet], how: How) -> dict[str, float]:
+    """Clips a second: of everything, of the data, of data and maps, of the encoders, and of scoring.
 
     The set is opened anew each time, because it remembers which clips it has found undamaged. Everything that reads it
-    is the median of three times.
+    is the median of five times.
     """
     config = slavc.Config(encoders=Encoders(kind="resnet18" if how.gpu else "small", weights="random"))
     model = slavc.Model(config, Inputs()).to(how.device).eval()
     clips = opened()
-    few = Limited(clips, 2 * BATCH[how.device])
-    rates: dict[str, float] = {}
 
     def rate(work: Callable[[ClipSet], object]) -> float:
-        return len(clips) / median(timed(partial(work, opened()), how.device) for _ in range(3))
+        return len(clips) / median(timed(partial(work, opened()), how.device) for _ in range(5))
 
-    for count in workers:
-        go = partial(evaluate, model, protocol=get("official"), device=how.device, workers=count)
-        go(few)  # chooses kernels
-        rates[f"clips_per_second_{count}_workers"] = rate(go)
-    best = max(rates.values())
-    for count in workers:
-        alone = partial(_read, inputs=model.inputs, how=how, workers=count)
-        rates[f"data_alone_{count}_workers"] = rate(alone)
-        rates[f"data_and_encoders_{count}_workers"] = rate(partial(alone, model=model))
-    rates["encoders_alone"] = _encoders(model, how, len(clips))
-    rates["scoring_alone"] = _scoring(clips, how)
-    rates["share_of_data_and_encoders"] = best / max(rates[f"data_and_encoders_{count}_workers"] for count in workers)
-    rates["share_of_the_encoders"] = best / rates["encoders_alone"]
+    everything = partial(evaluate, model, protocol=get("official"), device=how.device)
+    everything(Limited(clips, 2 * BATCH[how.device]))  # chooses kernels
+    rates = {
+        "clips_per_second": rate(everything),
+        "data_alone": rate(partial(_read, inputs=model.inputs, how=how)),
+        "data_and_encoders": rate(partial(_read, inputs=model.inputs, how=how, model=model)),
+        "encoders_alone": _encoders(model, how, len(clips)),
+        "scoring_alone": _scoring(clips, how),
+    }
+    for part in ("data_and_encoders", "encoders_alone"):
+        rates[f"share_of_{part}"] = rates["clips_per_second"] / rates[part]
     return {"clips": float(len(clips))} | {name: short(value) for name, value in rates.items()}
 
 
-def _read(clips: ClipSet, inputs: Inputs, how: How, workers: int, model: slavc.Model | None = None) -> None:
+def _read(clips: ClipSet, inputs: Inputs, how: How, model: slavc.Model | None = None) -> None:
     """All batches on the device, and their maps if there is a model; nothing else."""
-    feed = eval_batches(clips, inputs, BATCH[how.device], workers, device=how.device)
+    feed = eval_batches(clips, inputs, BATCH[how.device], device=how.device)
     with closing(feed), torch.inference_mode():
         for batch, _ in feed:
             if model is not None and batch is not None:
@@ -106,11 +101,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.whole_set", description="Evaluate a pack, and measure.")
     parser.add_argument("--pack", type=Path, required=True, help="made by python -m benchmarks.big_pack --split test")
     parser.add_argument("--device", type=device, choices=("cpu", "cuda"), default="cuda")
-    parser.add_argument("--workers", type=int, nargs="+", default=[0, 8])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--commit", default=commit(), help="of the code, where there is no checkout to tell")
     given = parser.parse_args(argv)
-    numbers = run(partial(open_set, f"{SPEC}:test", given.pack), How(given.device), given.workers)
+    numbers = run(partial(open_set, f"{SPEC}:test", given.pack), How(given.device))
     command = told("whole_set", sys.argv[1:] if argv is None else argv)
     tell({"hardware": hardware(given.device, given.commit), "command": command, "numbers": numbers}, given.json)
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from typing import TypeVar
 
 import torch
+from torch import nn
 
 from earsight import distributed
 from earsight.config import need
+
+M = TypeVar("M", bound=nn.Module)
 
 HAS_KERNELS = find_spec("triton") is not None
 """Whether earsight's own GPU kernels can be compiled: torch brings triton along on Linux only."""
@@ -42,3 +46,21 @@ def own_device(device: str) -> torch.device:
     if own.type == "cuda":
         torch.cuda.set_device(own)
     return own
+
+
+def numbered(device: torch.device) -> torch.device:
+    """Which of several GPUs is meant, where that is not said.
+
+    >>> numbered(torch.device("cpu"))
+    device(type='cpu')
+    """
+    return torch.device("cuda", torch.cuda.current_device()) if str(device) == "cuda" else device
+
+
+def placed(model: M, device: str | torch.device) -> M:
+    """The model on its device; on a GPU, whose convolutions would turn their inputs each time otherwise, with a pixel's
+    channels side by side."""
+    model.to(device)
+    if torch.device(device).type == "cuda":
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return model

@@ -18,6 +18,7 @@ from earsight.config import need
 from earsight.data import loading
 from earsight.data.clips import ClipSet, Some
 from earsight.data.controls import Audio, with_audio
+from earsight.device import placed
 from earsight.errors import DataError
 from earsight.methods.base import Method
 from earsight.methods.center_prior import disc
@@ -179,7 +180,7 @@ def evaluate_all(
         records = score(maps, [tried.rows[i] for i in index], protocols, sizes)
         return _Part(index[0], records, made.kept() if keep_maps else None)
 
-    with _evaluating(model.to(device)), torch.inference_mode(), ThreadPoolExecutor(1, "evaluate") as beside:
+    with _evaluating(placed(model, device)), torch.inference_mode(), ThreadPoolExecutor(1, "evaluate") as beside:
         feed = loading.eval_batches(heard, model.inputs, batch_size, workers, rank=rank, world=world, device=device)
         with closing(feed):
             for batch, failed in feed:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 U8 = npt.NDArray[np.uint8]
 I16 = npt.NDArray[np.int16]
+I64 = npt.NDArray[np.int64]
 F32 = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]
 Box = tuple[float, float, float, float]

@@ -176,12 +176,14 @@ def test_pictures_are_looked_at_before_they_are_decoded(tmp_path: Path) -> None:
             (grey.getvalue(), 20, 30),
             (b"", 20, 30),
             (b"\xff\xd8", 20, 30),
+            (plain[: at + 19], 20, 30),
+            (plain[:-1], 20, 30),
         ]
     ):
         with pytest.raises(MediaError, match=rf"is not a packed JPEG picture of {width} x {height}\. Prepare the pack"):
             picture(data, height, width, tmp_path / str(i))
     with pytest.raises(MediaError, match=r"has a JPEG picture that cannot be decoded"):
-        picture(plain[: at + 19], 20, 30, tmp_path / "cut")
+        picture(plain[: at + 19] + plain[-2:], 20, 30, tmp_path / "cut")
 
 
 def test_the_header_of_a_jpeg_tells_its_size() -> None:

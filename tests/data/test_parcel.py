@@ -12,6 +12,7 @@ from torchvision.io import encode_jpeg
 from earsight.config import Inputs
 from earsight.data.clips import ClipSet, Limited
 from earsight.data.controls import with_audio
+from earsight.data.decoding import engines_of
 from earsight.data.feeding import Feed, deliver
 from earsight.data.items import Items, Sent, Visit, Wanted, together
 from earsight.data.loading import DECODING, Loader
@@ -186,7 +187,11 @@ def test_a_gpu_sees_and_hears_what_a_cpu_does(workers: int) -> None:
         if workers >= DECODING:
             assert float(apart.abs().max()) <= 2
             continue
-        # The GPU's decoder spreads colours over neighbouring pixels in another way, but brightness is stored for each.
+        if engines_of(torch.device("cuda", 0)) is not None:  # a level in decoding, two in resizing
+            assert float(apart.abs().max()) <= 4
+            assert float(apart.abs().mean()) < 0.1
+            continue
+        # torchvision's spreads colours over neighbouring pixels in another way, but brightness is stored for each.
         brightness = torch.einsum("bchw,c->bhw", apart, torch.tensor([0.299, 0.587, 0.114])).abs()
         assert float(brightness.mean()) < 1
         assert float((brightness > 4).float().mean()) < 0.02

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torchvision.io import ImageReadMode, decode_jpeg
 
+from earsight.data.nvjpeg import Decoder
 from earsight.errors import DataError
 
 
@@ -27,20 +29,19 @@ class Found(NamedTuple):
 
 
 def decode_files(files: list[File], device: torch.device) -> list[Found]:
-    """The pictures of all files, on `device`. A file that cannot be decoded spoils no other and changes no other."""
+    """The pictures of all files, on `device`. A file that its decoder refuses spoils no other and changes no other."""
     if not files:
         return []
     try:
-        pictures = _decode([file.data for file in files], device)
-        return [_checked(picture, file) for picture, file in zip(pictures, files, strict=True)]
+        return _decode(files, device)
     except RuntimeError:
         pass  # which does not say whose file it was
     found, rescued = [], 0
     for file in files:  # by the same decoder as before, so that pixels stay the same
         try:
-            found.append(_checked(_decode([file.data], device)[0], file))
+            found += _decode([file], device)
         except RuntimeError as error:
-            found.append(_decode_on_cpu(file, device, error))
+            found.append(_decode_on_cpu(file, device, str(error)))
             rescued += not found[-1].failed
     if rescued == len(files) > 1:
         raise DataError(
@@ -50,21 +51,40 @@ def decode_files(files: list[File], device: torch.device) -> list[Found]:
     return found
 
 
-def _decode(data: list[Tensor], device: torch.device) -> list[Tensor]:
-    if device.type != "cuda":
-        return [decode_jpeg(one, mode=ImageReadMode.RGB) for one in data]
-    # NOTE: torchvision decodes on a stream of its own that does not wait for this one, into memory that work still
-    # queued here may be reading from; so that work is waited for.
-    torch.cuda.current_stream(device).synchronize()
-    return list(decode_jpeg(data, mode=ImageReadMode.RGB, device=device))
+def _decode(files: list[File], device: torch.device) -> list[Found]:
+    data = [file.data for file in files]
+    engines = engines_of(device) if device.type == "cuda" else None
+    if engines is not None:
+        seen = engines.decode(data, [(file.height, file.width) for file in files])
+        return [
+            _decode_on_cpu(file, device) if picture is None else Found(picture)
+            for picture, file in zip(seen, files, strict=True)
+        ]
+    if device.type == "cuda":
+        # NOTE: torchvision decodes on a stream of its own that does not wait for this one, into memory that work still
+        # queued here may be reading from; so that work is waited for.
+        torch.cuda.current_stream(device).synchronize()
+        pictures = list(decode_jpeg(data, mode=ImageReadMode.RGB, device=device))
+    else:
+        pictures = [decode_jpeg(one, mode=ImageReadMode.RGB) for one in data]
+    return [_checked(picture, file) for picture, file in zip(pictures, files, strict=True)]
 
 
-def _decode_on_cpu(file: File, device: torch.device, error: RuntimeError) -> Found:
-    """What the device's decoder cannot read, the CPU's may."""
+@cache
+def engines_of(device: torch.device) -> Decoder | None:
+    """The decoder of a GPU that has engines for JPEG; on others torchvision decodes, more slowly."""
+    try:
+        return Decoder(device)
+    except RuntimeError:
+        return None
+
+
+def _decode_on_cpu(file: File, device: torch.device, reason: str = "") -> Found:
+    """What the device's decoder cannot read, for a `reason`, the CPU's may."""
     try:
         picture = decode_jpeg(file.data, mode=ImageReadMode.RGB)
-    except RuntimeError:
-        reason = str(error).splitlines()[0][:200] if str(error) else "unknown"
+    except RuntimeError as error:
+        reason = ((reason or str(error)).splitlines() or ["unknown"])[0][:200]
         return Found(_black(file, device), f"has a JPEG picture that cannot be decoded ({reason})")
     return _checked(picture.to(device, memory_format=torch.contiguous_format), file)
 

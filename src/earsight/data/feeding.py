@@ -20,6 +20,7 @@ from earsight.data.decoding import Found, decode_files
 from earsight.data.flat import Flat
 from earsight.data.items import Failure, Loaded, Sent
 from earsight.data.parcel import Parcel
+from earsight.device import numbered
 from earsight.types import Batch
 
 TOGETHER = 4
@@ -66,8 +67,7 @@ class Feed(Iterator[Loaded]):
     """
 
     def __init__(self, sent: Generator[Sent, None, None], device: torch.device) -> None:
-        if str(device) == "cuda":  # which streams do not take for one of several
-            device = torch.device("cuda", torch.cuda.current_device())
+        device = numbered(device)  # as streams ask for it
         if device.type == "cuda":
             sys.setswitchinterval(min(TURNS, sys.getswitchinterval()))
         self._device, self._sent = device, sent

@@ -33,6 +33,7 @@ from earsight.types import F32, I16, U8, Clip, Encoded, Jpegs
 LONGEST = 65_500
 """Longest side of a JPEG picture."""
 PIXELS = Limits().max_pixels
+_END = b"\xff\xd9"  # of every JPEG
 
 
 def find(data: Path, spec: str) -> Path | None:
@@ -183,10 +184,10 @@ class Packed(ClipSet):
         return stored
 
     def _is_jpeg(self, data: U8, height: int, width: int) -> bool:
-        """Whether `data` begins a JPEG that earsight packs, of this size."""
+        """Whether `data` is a JPEG that earsight packs, of this size: as far as its first and its last bytes tell."""
         shorter, longer = (height, width) if height < width else (width, height)
         fits = 0 < shorter <= self.manifest.settings.size and longer <= LONGEST and height * width <= PIXELS
-        return fits and jpeg_size(data) == (height, width)
+        return fits and jpeg_size(data) == (height, width) and data[-2:].tobytes() == _END
 
     def expect(self, indices: Sequence[int]) -> None:
         """Shards of which at least half is wanted are looked at as a whole."""

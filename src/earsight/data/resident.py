@@ -23,7 +23,7 @@ from earsight.data.items import Failure, Item, Items, Read, Sent, Visit, Wanted,
 from earsight.data.parcel import Given, Parcel
 from earsight.data.pictures import cut_pictures
 from earsight.data.view import View
-from earsight.device import has_kernels
+from earsight.device import has_kernels, numbered
 from earsight.errors import MediaError, UsageError
 from earsight.types import F32, I16, Encoded
 
@@ -56,7 +56,7 @@ class Resident:
     def __init__(
         self, clip_set: ClipSet, inputs: Inputs, seconds: float, device: torch.device, free: int | None = None
     ) -> None:
-        count = len(clip_set)
+        count, device = len(clip_set), numbered(device)
         self.failed: dict[int, str] = {}
         """Clips that could not be read, and why."""
         self.unseen: dict[int, str] = {}

@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from earsight import distributed
 from earsight.config import Optim, Supervision, need
+from earsight.device import placed
 from earsight.methods.base import Method
 from earsight.train.optim import set_rate
 from earsight.train.supervision import Supervised
@@ -148,9 +149,8 @@ def wrap(model: Method, supervision: Supervision) -> Callable[[Batch], Step]:
 
 def prepared(model: Method, settings: Optim, where: torch.device) -> Method:
     """The method on its device, laid out and compiled as the settings ask."""
-    distributed.whole_batch_norms(model, where.type).to(where)
+    placed(distributed.whole_batch_norms(model, where.type), where)
     if where.type == "cuda":
-        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         torch.backends.cudnn.benchmark = not settings.deterministic
     if settings.compile:
         for module in model.compiled():
