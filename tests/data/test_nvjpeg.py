@@ -71,3 +71,18 @@ def test_files_that_are_refused_change_no_other() -> None:
     kept = seen[:5] + seen[6:-1]
     assert not any(found.failed for found in kept)
     assert all(torch.equal(found.picture.cpu(), picture) for found, picture in zip(kept, good, strict=True))
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_work_that_is_queued_before_keeps_its_memory() -> None:
+    files = [file(i) for i in range(64)]
+    stream = torch.cuda.Stream(GPU, priority=-1)  # type: ignore[no-untyped-call]
+    expected = torch.full((8_000_000,), 0.5)
+    with torch.cuda.stream(stream):
+        samples = torch.full((8_000_000,), 16384, dtype=torch.int16, device=GPU)
+        for _ in range(3):
+            torch.cuda._sleep(100_000_000)
+            heard = samples.float() / 32768  # between the two lies memory that is free before it was read
+            decode_files(files, GPU)
+            assert torch.equal(heard.cpu(), expected)

@@ -1,8 +1,7 @@
 """The JPEG engines of a GPU, asked without torchvision between.
 
 Here they spread colours over neighbouring pixels as a CPU's decoder does, so that a picture is the same whoever decodes
-it: a level apart at most here and there, where torchvision's way is half a level apart on the mean and up to 33. And
-they decode on the stream of who asks, in order with everything else there.
+it: a level apart at most here and there, where torchvision's way is half a level apart on the mean and up to 33.
 """
 
 from __future__ import annotations
@@ -64,11 +63,14 @@ class Decoder:
         places = places_in(out.data_ptr(), np.array(sizes, np.int64))
         given = addresses.ctypes.data, lengths.ctypes.data, places.ctypes.data
         stream = torch.cuda.current_stream(self._device)
+        # NOTE: nvJPEG writes on streams of its own that do not wait for this one. Memory that was given back may still
+        # be read by work that is queued here; the memory is ours now, and that work is waited for.
+        stream.synchronize()
         if len(files) != self._count:
             self._count = 0
             _need(self._long.nvjpegDecodeBatchedInitialize(self._handle, self._state, len(files), 1, _RGB))
         status = self._long.nvjpegDecodeBatched(self._handle, self._state, *given, stream.cuda_stream)
-        stream.synchronize()  # until then the decoder needs the files, and what it keeps itself
+        stream.synchronize()  # until then pictures are written, and the decoder needs the files and what it keeps
         self._count = 0 if status else len(files)
         _need(status)
         return [one.view(3, *size) for one, size in zip(torch.split(out, bytes), sizes, strict=True)]
