@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +12,6 @@ from earsight.types import F32
 Ints = npt.NDArray[np.int64]
 Bounds = tuple[float, float]
 
-STEP = 17
-"""Of each row every so many-th value tells about where a statistic lies. A prime, so that no column of a map is left
-out."""
-MARGIN = 64
-"""As many of those values to each side of where a statistic should lie are looked between first."""
-_FEW = 4
-"""As many statistics are found faster one by one than by sorting everything."""
-
 
 class Ranked:
     """Order statistics of maps, rows of values (B, n): those at `cuts`, and the mean of the `top` highest.
@@ -28,9 +19,10 @@ class Ranked:
     With `bounds`, every answer is in scores, (value - low) / (high - low), while the values themselves stay as they
     are: scaling never changes their order, so few of them have to be scaled.
 
-    A statistic is looked for among the few values around where a part of the row says that it lies, and only these are
-    sorted; for many statistics, everything is. `room` is memory of the maps' shape to work in; what has been used
-    before is far faster than new memory.
+    numpy partitions fast around one index only, so statistics are found one after another, each in the part of the row
+    that an earlier one has left it in; many of them are found by sorting. (Looking only between two values of a sorted
+    sample is faster where numpy partitions slowly, as on Zen 4, and slower everywhere else.) `room` is memory of the maps' shape to move
+    values about in; what has been used before is far faster than new memory.
 
     >>> ranked = Ranked(np.array([[3.0, 1.0, 2.0, 4.0]], np.float32), cuts=[1], top=2)
     >>> ranked.statistic(1).tolist(), ranked.top_mean.tolist(), [x.tolist() for x in ranked.span]
@@ -48,22 +40,25 @@ class Ranked:
     ) -> None:
         self.flat, self.bounds = flat, bounds
         n = flat.shape[1]
-        places = dict.fromkeys([*cuts, *([n - top] if top else [])])
+        rows = np.empty_like(flat) if room is None else room
+        np.copyto(rows, flat)
+        places = list(dict.fromkeys([*cuts, *([n - top] if top else [])]))
         if len(places) > _FEW:
-            rows = np.empty_like(flat) if room is None else room
-            np.copyto(rows, flat)
             rows.sort(axis=1)
-            self._around = {place: _in_sorted(rows, place) for place in places}
         else:
-            some = np.sort(flat[:, ::STEP], axis=1)
-            self._around = {place: _around(flat, some, place) for place in places}
-        self.highest: F32 = flat.max(axis=1)
+            _partition(rows, places)
+        self._around = {index: _neighbours(rows, index, places) for index in cuts}
+        # What lies between the cuts cannot be lower or higher, and what is no number comes last.
+        low, high = rows[:, : min(places, default=n - 1) + 1], rows[:, max(places, default=0) :]
+        self.highest: F32 = high.max(axis=1)
         """Highest value of each row, (B,)."""
-        self.span = self._score(flat.min(axis=1)), self._score(self.highest)
+        self.span = self._score(low.min(axis=1)), self._score(self.highest)
         """Lowest and highest score of each row, (B,) each; not finite where a value is not."""
-        self.at_highest: Ints = _counts(flat == self.highest[:, None])
+        self.at_highest: Ints = np.count_nonzero(high == self.highest[:, None], axis=1).astype(np.int64)
         """How many values of each row are its highest, (B,)."""
-        self.top_mean = self._mean(top, room) if top else np.full(len(flat), np.nan, np.float32)
+        for i in np.flatnonzero(self.at_highest == high.shape[1]):  # perhaps some before the cut are, too
+            self.at_highest[i] = np.count_nonzero(flat[i] == self.highest[i])
+        self.top_mean = self._mean(rows[:, n - top :]) if top else np.full(len(flat), np.nan, np.float32)
         """Mean of the `top` highest scores of each row, summed in double precision, (B,)."""
 
     def statistic(self, index: int) -> F32:
@@ -110,13 +105,9 @@ class Ranked:
             found[i] = np.count_nonzero(self.flat[i] >= value[i])
         return found
 
-    def _mean(self, top: int, room: F32 | None) -> F32:
-        # Lower values are raised to the lowest of the highest, so that what they add is known.
-        n = self.flat.shape[1]
-        lowest = self._around[n - top].at
-        raised = np.maximum(self.flat, lowest[:, None], out=room)
-        total = self._score(raised, out=raised).sum(axis=1, dtype=np.float64)
-        mean: F32 = ((total - (n - top) * self._score(lowest).astype(np.float64)) / top).astype(np.float32)
+    def _mean(self, values: F32) -> F32:
+        score = self._score(values, out=values)  # the last that is asked of this memory
+        mean: F32 = score.mean(axis=1, dtype=np.float64).astype(np.float32)
         return mean
 
     def _score(self, values: F32, out: F32 | None = None) -> F32:
@@ -129,52 +120,29 @@ class Ranked:
         return score
 
 
-class _Around(NamedTuple):
-    """The values next before a place, at it and next behind it in ascending order, (B,) each; infinite at the ends."""
-
-    before: F32
-    at: F32
-    behind: F32
+_FEW = 4
+"""As many statistics are faster found by partitions than by sorting everything."""
 
 
-def _around(flat: F32, some: F32, place: int) -> _Around:
-    """What lies around a place of each row (B, n), of which `some` values (B, m) are known in ascending order."""
-    (_, n), m = flat.shape, some.shape[1]
-    near = round(place * m / n)
-    first, last = near - MARGIN, near + MARGIN
-    low = some[:, first] if first >= 0 else np.full(len(flat), -np.inf, np.float32)
-    high = some[:, last] if last < m else np.full(len(flat), np.inf, np.float32)
-    enough, between = flat >= low[:, None], flat <= high[:, None]
-    between &= enough
-    below, counts = (n - _counts(enough)).tolist(), _counts(between).tolist()
-    values = flat[between]
-    found, end, first = _nothing(len(flat)), 0, min(place, 1)
-    for i, (under, count) in enumerate(zip(below, counts, strict=True)):
-        part, end = values[end : end + count], end + count
-        before, behind = place - under, under + count - 1 - place
-        if before < first or behind < min(n - 1 - place, 1):  # it lies elsewhere, or a neighbour does
-            part, before = flat[i].copy(), place
-        part.sort()
-        near = part[before - first : before + 2]
-        found[1 - first : 1 - first + len(near), i] = near
-    return _Around(*found)
+def _partition(rows: F32, places: Sequence[int]) -> None:
+    """Bring the values at these places there, in every row; those before are then not above, those behind not below."""
+    done: list[int] = []
+    for place in places:
+        # The values at earlier places are where they belong and must stay there.
+        start = max((other + 1 for other in done if other < place), default=0)
+        stop = min((other for other in done if other > place), default=rows.shape[1])
+        rows[:, start:stop].partition(place - start, axis=1)
+        done.append(place)
 
 
-def _in_sorted(rows: F32, place: int) -> _Around:
-    found, first = _nothing(len(rows)), min(place, 1)
-    near = rows[:, place - first : place + 2].T
-    found[1 - first : 1 - first + len(near)] = near
-    return _Around(*found)
-
-
-def _nothing(count: int) -> F32:
-    """What lies before, at and behind a place where there is nothing, (3, B)."""
-    return np.repeat(np.array([[-np.inf], [np.nan], [np.inf]], np.float32), count, axis=1)
-
-
-def _counts(mask: npt.NDArray[np.bool_]) -> Ints:
-    """How many of each row are true, (B, n) -> (B,); row by row, which is several times as fast as all at once."""
-    return np.array([np.count_nonzero(row) for row in mask], np.int64)
+def _neighbours(rows: F32, index: int, places: Sequence[int]) -> tuple[F32, F32, F32]:
+    """The values next before `index`, at it and next behind it, (B,) each, in rows that have been cut at `places`."""
+    start = max((place for place in places if place < index), default=0)
+    stop = min((place + 1 for place in places if place > index), default=rows.shape[1])
+    none = np.full(len(rows), np.inf, np.float32)
+    before = rows[:, start:index].max(axis=1) if index > 0 else -none
+    behind = rows[:, index + 1 : stop].min(axis=1) if index + 1 < rows.shape[1] else none
+    return before, rows[:, index].copy(), behind
 
 
 def lowest_kept(score: F32, threshold: np.float32, strict: bool, *, stretched: bool) -> np.float32:
