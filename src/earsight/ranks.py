@@ -20,9 +20,9 @@ class Ranked:
     are: scaling never changes their order, so few of them have to be scaled.
 
     numpy partitions fast around one index only, so statistics are found one after another, each in the part of the row
-    that an earlier one has left it in; many of them are found by sorting. (Looking only between two values of a sorted
-    sample is faster where numpy partitions slowly, as on Zen 4, and slower everywhere else.) `room` is memory of the maps' shape to move
-    values about in; what has been used before is far faster than new memory.
+    that an earlier one has left it in; many of them are found by sorting. Looking only between two values of a sorted
+    sample is faster where numpy partitions slowly, with AVX-512 on a Zen 4, but slower where it does so fast. `room` is
+    memory of the maps' shape to move values about in; what has been used before is far faster than new memory.
 
     >>> ranked = Ranked(np.array([[3.0, 1.0, 2.0, 4.0]], np.float32), cuts=[1], top=2)
     >>> ranked.statistic(1).tolist(), ranked.top_mean.tolist(), [x.tolist() for x in ranked.span]
