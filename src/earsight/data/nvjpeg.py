@@ -72,6 +72,8 @@ class Decoder:
         status = self._long.nvjpegDecodeBatched(self._handle, self._state, *given, stream.cuda_stream)
         stream.synchronize()  # until then pictures are written, and the decoder needs the files and what it keeps
         self._count = 0 if status else len(files)
+        if status:
+            torch.cuda.synchronize(self._device)  # some may still be written, on streams that nobody waits for now
         _need(status)
         return [one.view(3, *size) for one, size in zip(torch.split(out, bytes), sizes, strict=True)]
 
