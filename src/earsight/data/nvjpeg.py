@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
 from functools import cache
+from importlib import import_module
 from threading import Lock
 from typing import Any
 
@@ -119,9 +120,7 @@ def places_in(address: int, sizes: I64) -> I64:
 def _library() -> tuple[Any, Any]:
     """nvJPEG, which torchvision brings: for calls beside which other threads run, and for short ones that keep Python's
     lock."""
-    import torchvision.io.image
-
-    assert torchvision.io.image is not None
+    import_module("torchvision.io.image")  # which loads it
     found = [path for path in torch.ops.loaded_libraries if path.rpartition("/")[2].startswith("image.")]
     try:
         long, short = ctypes.CDLL(found[0]), ctypes.PyDLL(found[0])
