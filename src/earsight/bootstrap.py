@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from earsight.config import need
 from earsight.errors import DataError
 from earsight.metrics.base import F64, Records, hits, module_of, ratio
 from earsight.metrics.loc_acc import GRID
 from earsight.protocols import Protocol
+from earsight.types import I64
 
 NAMES = ("ap", "max_f1", "loc_acc", "auc", "auroc")
 AT_ONCE = 4
@@ -196,7 +196,7 @@ class _Ordered:
         f1: F64 = np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0).max(axis=1)
         return f1
 
-    def _steps(self, claims: F64, ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _steps(self, claims: F64, ranks: I64) -> I64:
         """Where in the curve the clips at these ranks of the draw (0 is the most confident) lie, (B, ranks)."""
         return np.stack([np.searchsorted(row, ranks, side="right") for row in claims]).astype(np.int64)
 

@@ -17,7 +17,7 @@ from earsight.errors import UsageError
 from earsight.levels import levels, need_finite, needed
 from earsight.protocols import Protocol
 from earsight.resampling import upsampled
-from earsight.types import F32, Mask
+from earsight.types import F32, I64, Mask
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -70,9 +70,7 @@ class Judged:
     confidence: F32
 
 
-def pairs(
-    pictures: int, sounds: int, picture: npt.ArrayLike | None, sound: npt.ArrayLike | None
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def pairs(pictures: int, sounds: int, picture: npt.ArrayLike | None, sound: npt.ArrayLike | None) -> tuple[I64, I64]:
     """Which of so many pictures and sounds each pair has, int64 (B,) and (B,): as said, or each with its own.
 
     >>> pairs(2, 2, None, None), pairs(1, 2, [0, 0], [0, 1])

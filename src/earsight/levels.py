@@ -12,9 +12,7 @@ import numpy.typing as npt
 from earsight import ranks
 from earsight.errors import DataError, UsageError
 from earsight.protocols import Protocol
-from earsight.types import F32
-
-Counts = npt.NDArray[np.int64]
+from earsight.types import F32, I64
 
 
 def need_finite(span: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> None:
@@ -27,7 +25,7 @@ def need_finite(span: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> None:
         )
 
 
-def levels(ranked: ranks.Ranked, protocol: Protocol, support: Counts | None = None) -> F32:
+def levels(ranked: ranks.Ranked, protocol: Protocol, support: I64 | None = None) -> F32:
     """For each map, the lowest score that the protocol keeps, (B,): its mask is score >= level, strict or not.
 
     `ranked` must hold what `needed` says. `support` counts the pixels of each ground truth, which `adaptive` needs.

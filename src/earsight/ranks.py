@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from earsight.types import F32
+from earsight.types import F32, I64
 
-Ints = npt.NDArray[np.int64]
 Bounds = tuple[float, float]
 
 
@@ -54,7 +52,7 @@ class Ranked:
         """Highest value of each row, (B,)."""
         self.span = self._score(low.min(axis=1)), self._score(self.highest)
         """Lowest and highest score of each row, (B,) each; not finite where a value is not."""
-        self.at_highest: Ints = np.count_nonzero(high == self.highest[:, None], axis=1).astype(np.int64)
+        self.at_highest: I64 = np.count_nonzero(high == self.highest[:, None], axis=1).astype(np.int64)
         """How many values of each row are its highest, (B,)."""
         for i in np.flatnonzero(self.at_highest == high.shape[1]):  # perhaps some before the cut are, too
             self.at_highest[i] = np.count_nonzero(flat[i] == self.highest[i])
@@ -74,7 +72,7 @@ class Ranked:
         """The scores of one map, (n,)."""
         return self._score(self.flat[i])
 
-    def statistics(self, index: Ints) -> F32:
+    def statistics(self, index: I64) -> F32:
         """The scores at an index for each row, (B,) -> (B,)."""
         found = [np.partition(row, i)[i] for row, i in zip(self.flat, index, strict=True)]
         return self._score(np.array(found, np.float32))
@@ -94,7 +92,7 @@ class Ranked:
             found[i] = level[i] if self.bounds is None else _lowest(self.flat[i][self.row(i) >= level[i]])
         return found
 
-    def count(self, value: F32) -> Ints:
+    def count(self, value: F32) -> I64:
         """How many values of each row are not below `value`, (B,) -> (B,)."""
         n = self.flat.shape[1]
         found = np.full(len(value), -1)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from earsight.types import F32, Mask
+from earsight.types import F32, I64, Mask
 
-Ints = npt.NDArray[np.int64]
 PixelBox = tuple[int, int, int, int]
 """x0, y0, x1, y1 in whole pixels; x1 and y1 are one past the last."""
 
@@ -41,7 +40,7 @@ def boxes_of(mask: Mask, score: F32 | None = None, most: int = 5) -> tuple[Pixel
     return tuple((int(x0[i]), int(y0[i]), int(x1[i]), int(y1[i])) for i in order)
 
 
-def _runs(mask: Mask) -> tuple[Ints, Ints, Ints]:
+def _runs(mask: Mask) -> tuple[I64, I64, I64]:
     """Row, first column and one past the last column of every horizontal run, in reading order."""
     padded = np.zeros((mask.shape[0], mask.shape[1] + 2), dtype=np.int8)
     padded[:, 1:-1] = mask
@@ -59,7 +58,7 @@ def _run_peaks(mask: Mask, score: F32, runs: int) -> npt.NDArray[np.float32]:
     return peaks
 
 
-def _touching(rows: Ints, starts: Ints, ends: Ints, width: int) -> tuple[Ints, Ints]:
+def _touching(rows: I64, starts: I64, ends: I64, width: int) -> tuple[I64, I64]:
     """Pairs of runs in neighbouring rows that touch, corners included."""
     stride = width + 2  # keeps the keys of one row apart from the next row's
     first = np.searchsorted(rows * stride + ends, (rows + 1) * stride + starts, side="left")
@@ -70,7 +69,7 @@ def _touching(rows: Ints, starts: Ints, ends: Ints, width: int) -> tuple[Ints, I
     return above, first[above] + offset
 
 
-def _join(count: int, a: Ints, b: Ints) -> Ints:
+def _join(count: int, a: I64, b: I64) -> I64:
     """Smallest run of each run's part, given the pairs (a, b) that belong together.
 
     Every round hooks the higher of two roots below the lower one and flattens the trees, so the number of separate

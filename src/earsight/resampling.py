@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from earsight.protocols import Protocol
-from earsight.types import F32, U8
+from earsight.types import F32, I64, U8
 
 Ints = npt.NDArray[np.int32]
 Reals = npt.NDArray[np.floating]
@@ -120,7 +120,7 @@ def _resized(lines: U8, to: int) -> U8:
 
 
 @lru_cache(maxsize=16)
-def _antialiased(count: int, to: int) -> tuple[npt.NDArray[np.int64], Ints, int]:
+def _antialiased(count: int, to: int) -> tuple[I64, Ints, int]:
     """Where each new line's filter begins (to,), its weights (to, taps) as whole numbers, and how many bits make 1."""
     scale = count / to
     wide = max(scale, 1.0)

@@ -57,8 +57,8 @@ class Decoder:
         return found
 
     def _decoded(self, files: list[Tensor], sizes: list[tuple[int, int]]) -> list[Tensor]:
-        bytes = [3 * height * width for height, width in sizes]
-        out = torch.empty(sum(bytes), dtype=torch.uint8, device=self._device)
+        taken = [3 * height * width for height, width in sizes]
+        out = torch.empty(sum(taken), dtype=torch.uint8, device=self._device)
         addresses = np.array([file.data_ptr() for file in files], np.int64)
         lengths = np.array([file.numel() for file in files], np.int64)
         places = places_in(out.data_ptr(), np.array(sizes, np.int64))
@@ -76,7 +76,7 @@ class Decoder:
         if status:
             torch.cuda.synchronize(self._device)  # some may still be written, on streams that nobody waits for now
         _need(status)
-        return [one.view(3, *size) for one, size in zip(torch.split(out, bytes), sizes, strict=True)]
+        return [one.view(3, *size) for one, size in zip(torch.split(out, taken), sizes, strict=True)]
 
     def _takes(self, files: list[Tensor], sizes: list[tuple[int, int]]) -> list[bool]:
         """Whether engines take each of these files. What the decoder reads in the headers decides how much it writes,

@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from earsight.config import need
+from earsight.types import I64
 
 
-def epoch_order(clips: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
+def epoch_order(clips: int, seed: int, epoch: int) -> I64:
     """The order of an epoch: a permutation of 0 ... clips - 1.
 
     >>> epoch_order(5, seed=0, epoch=0).tolist() == epoch_order(5, seed=0, epoch=0).tolist()
@@ -21,9 +21,7 @@ def epoch_order(clips: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
     return np.random.default_rng((seed, epoch, 0)).permutation(clips)
 
 
-def class_aware_order(
-    labels: Sequence[str], seed: int, epoch: int, *, batch_size: int, per_class: int
-) -> npt.NDArray[np.int64]:
+def class_aware_order(labels: Sequence[str], seed: int, epoch: int, *, batch_size: int, per_class: int) -> I64:
     """The order of an epoch whose batches hold at most `per_class` clips of one label, and no clip twice.
 
     As many whole batches as `epoch_order` gives. Labels keep their shares as far as that goes: of those that are too
@@ -81,7 +79,7 @@ def steps_per_epoch(clips: int, batch_size: int) -> int:
     return clips // batch_size
 
 
-def batch_at(order: npt.NDArray[np.int64], step: int, batch_size: int, rank: int, world: int) -> npt.NDArray[np.int64]:
+def batch_at(order: I64, step: int, batch_size: int, rank: int, world: int) -> I64:
     """This process's part of batch `step`; all parts together are the batch one process would get.
 
     >>> order = np.arange(8)

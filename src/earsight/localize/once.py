@@ -14,11 +14,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from earsight.models.frontend import FrontEnd
+from earsight.types import I64
 
 Made = dict[nn.Module, tuple[int, Tensor]]
 """What modules made of one picture, (1, ...) each, and the age of their weights when they did."""
@@ -33,7 +33,7 @@ class Asked:
         made: what modules made of the one picture there is, to be used and added to; None where there are several.
     """
 
-    def __init__(self, picture: npt.NDArray[np.int64], device: torch.device, made: Made | None) -> None:
+    def __init__(self, picture: I64, device: torch.device, made: Made | None) -> None:
         _, first, which = np.unique(picture, return_index=True, return_inverse=True)
         self.first, self.which = (torch.from_numpy(x).to(device) for x in (first, which))
         self.made = made

@@ -20,15 +20,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from earsight.metrics.base import F64, Bools, Records, hits, ratio
 from earsight.protocols import Protocol
+from earsight.types import I64
 
 RANGE = (0.0, 1.0)
 HIGHER_IS_BETTER = {"ap": True}
-
-Positions = npt.NDArray[np.int64]
 
 
 class Ranked(NamedTuple):
@@ -57,7 +55,7 @@ def ranked(records: Records, protocol: Protocol, hit: Bools | None = None) -> Ra
     return Ranked(records.confidence[order], records.positives[order], hit[..., order])
 
 
-def ranking(records: Records) -> Positions:
+def ranking(records: Records) -> I64:
     """Positions of the records, highest confidence first. Equal ones come in any order: no curve depends on it."""
     return np.argsort(-records.confidence)
 
@@ -74,7 +72,7 @@ def area(clips: Ranked, protocol: Protocol) -> F64:
     return _row_sums(precision * np.diff(recall, prepend=0.0, axis=-1))
 
 
-def walk(clips: Ranked, at: Positions | None = None) -> tuple[F64, F64, F64]:
+def walk(clips: Ranked, at: I64 | None = None) -> tuple[F64, F64, F64]:
     """Precision (..., K), recall (..., K) and threshold (K,), when clips with confidence >= threshold claim a source.
 
     The thresholds are the confidences at the ranks `at`, by default every distinct one. TP: a positive found in the
@@ -87,7 +85,7 @@ def walk(clips: Ranked, at: Positions | None = None) -> tuple[F64, F64, F64]:
     return ratio(tp, claims), ratio(tp, tp + missed), clips.confidence[last]
 
 
-def true_positives(clips: Ranked, at: Positions | None = None) -> tuple[F64, Positions]:
+def true_positives(clips: Ranked, at: I64 | None = None) -> tuple[F64, I64]:
     """Hits among the claims at each threshold, (..., K), and the rank (K,) of the last clip that makes a claim."""
     # Equal confidences are accepted together: each threshold looks at the last clip of its group.
     last = np.flatnonzero(clips.confidence != np.append(clips.confidence[1:], np.nan))
@@ -106,7 +104,7 @@ def official_thresholds(records: Records) -> F64:
     return records.confidence[ranking(records)[_official(len(records))]]
 
 
-def _official(count: int) -> Positions:
+def _official(count: int) -> I64:
     """The ranks at which the published code looks: all but the highest, in steps."""
     return np.arange(1, count, max(1, count // 200))
 

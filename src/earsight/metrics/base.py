@@ -20,7 +20,7 @@ import numpy.typing as npt
 from earsight import registry
 from earsight.errors import DataError
 from earsight.files import write_atomically
-from earsight.types import POSITIVE, Row
+from earsight.types import I64, POSITIVE, Row
 
 if TYPE_CHECKING:
     from earsight.protocols import Protocol
@@ -126,7 +126,7 @@ class Records:
         """The records that a mask or an index selects."""
         return Records(*(getattr(self, column.name)[keep] for column in fields(self)))
 
-    def drawn(self, index: npt.NDArray[np.int64]) -> Records:
+    def drawn(self, index: I64) -> Records:
         """The records at these positions, which may repeat, as a bootstrap draws them. Not checked again."""
         new = object.__new__(Records)
         for column in fields(self):
