@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from typing import TypeVar
 
@@ -17,6 +18,10 @@ HAS_KERNELS = find_spec("triton") is not None
 """Whether earsight's own GPU kernels can be compiled: torch brings triton along on Linux only."""
 OLDEST = (7, 0)
 """Compute capability of the oldest GPUs that they are compiled for."""
+
+# NOTE: streams of a GPU share 8 queues unless another number is said before it is first used. nvJPEG has streams enough
+# for all of them, and pictures would be decoded behind a model's work in the same queue, instead of beside it.
+os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 
 def has_kernels(device: torch.device) -> bool:

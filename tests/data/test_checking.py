@@ -54,6 +54,17 @@ def test_no_more_than_a_few_shards_are_looked_at_ahead(made: Path, monkeypatch: 
     assert sorted(packed._checks._found) == [0, 1, 3]
 
 
+def test_the_next_shard_is_looked_at_while_one_that_is_known_is_read(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "AHEAD", 2)
+    packed = Packed(made)
+    packed.expect(range(64))
+    look(packed._checks, 0)
+    look(packed._checks, 1)
+    assert sorted(packed._checks._found) == [0, 1, 2]
+
+
 def test_clips_of_a_shard_that_is_right_are_not_looked_at_again(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = Packed(made)
     packed.expect(range(64))

@@ -77,12 +77,21 @@ def test_files_that_are_refused_change_no_other() -> None:
 @needs_gpu
 def test_work_that_is_queued_before_keeps_its_memory() -> None:
     files = [file(i) for i in range(64)]
+    good = [found.picture.cpu() for found in decode_files(files, GPU)]
     stream = torch.cuda.Stream(GPU, priority=-1)  # type: ignore[no-untyped-call]
     expected = torch.full((8_000_000,), 0.5)
     with torch.cuda.stream(stream):
         samples = torch.full((8_000_000,), 16384, dtype=torch.int16, device=GPU)
-        for _ in range(3):
-            torch.cuda._sleep(100_000_000)
-            heard = samples.float() / 32768  # between the two lies memory that is free before it was read
-            decode_files(files, GPU)
+        for late in (False, True):  # the memory of `numbers` is free before they are written, or before they are read
+            torch.cuda.empty_cache()  # so that it is there that pictures are decoded to
+            stream.synchronize()
+            if not late:
+                torch.cuda._sleep(400_000_000)
+            numbers = samples.float()
+            if late:
+                torch.cuda._sleep(400_000_000)
+            heard = numbers / 32768
+            del numbers
+            seen = decode_files(files, GPU)
             assert torch.equal(heard.cpu(), expected)
+            assert all(torch.equal(found.picture.cpu(), picture) for found, picture in zip(seen, good, strict=True))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import mmap
+from bisect import bisect_left
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
@@ -34,8 +35,8 @@ class Checks:
 
     def whole(self, number: int) -> bool:
         """Whether a shard is known to be what was packed. Nobody waits for it: what is not known yet is not."""
-        if number not in self._found and number in self._expected:
-            at = self._expected.index(number)
+        at = bisect_left(self._expected, number)
+        if self._expected[at : at + 1] == [number]:
             for each in self._expected[at : at + AHEAD]:
                 if each not in self._found:
                     path, info = shard_path(self._folder, each), self._manifest.shards[each]
