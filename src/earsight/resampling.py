@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int32]
 Reals = npt.NDArray[np.floating]
 _Band = tuple[slice, slice, F32]  # new values (n), old values (m) that they are made of, and the weights (n, m)
 _TOGETHER = 4  # lines of a picture that are made at once
-_OLD = 12  # old values that a band is made of at most, where it has more than one new value
+_OLD = 5  # old values that a band is made of at most, where it has more than one new value
 _MAPS, _PICTURES = -0.75, -0.5  # sharpness of torch's bicubic filters, without and with antialiasing
 
 
