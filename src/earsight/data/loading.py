@@ -23,8 +23,9 @@ from earsight.device import has_kernels
 from earsight.errors import DataError, EarsightError, MediaError
 
 DECODING = 8
-"""Workers from which on these decode the pictures of a pack in training: beside a training step a GPU decodes three
-times more slowly than alone, longer than the step takes (21 ms for 128 pictures on an H200, where a step takes 19)."""
+"""Workers from which on these decode the pictures of a pack in training. Beside a training step an H200 decoded three
+times more slowly than alone, longer than the step takes: 128 pictures in 21 ms, where a step takes 19, by torchvision's
+decoder and with 8 queues (device.py). With the decoder and the queues of today it was not measured."""
 WAITING = 2
 """Batches that a worker makes before they are asked for. With the one that a feed on a GPU is just copying, of which a
 worker learns that it was taken when it is taken and not when it was copied, one more is on its way."""
