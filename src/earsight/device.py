@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
+from threading import Lock
 from typing import TypeVar
 
 import torch
@@ -22,6 +23,10 @@ OLDEST = (7, 0)
 # NOTE: streams of a GPU share 8 queues unless another number is said before it is first used. nvJPEG has streams enough
 # for all of them, and pictures would be decoded behind a model's work in the same queue, instead of beside it.
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+
+recording = Lock()
+"""Held while work of a GPU is recorded as a graph, and by a thread that waits for all of a GPU meanwhile: waiting for a
+device that records is an error of CUDA's, for both."""
 
 
 def has_kernels(device: torch.device) -> bool:

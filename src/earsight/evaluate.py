@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from earsight.config import need
 from earsight.data import loading
 from earsight.data.clips import ClipSet, Some
 from earsight.data.controls import Audio, with_audio
-from earsight.device import placed
+from earsight.device import numbered, placed
 from earsight.errors import DataError
 from earsight.methods.base import Method
 from earsight.methods.center_prior import disc
@@ -180,7 +181,7 @@ def evaluate_all(
         records = score(maps, [tried.rows[i] for i in index], protocols, sizes)
         return _Part(index[0], records, made.kept() if keep_maps else None)
 
-    with _evaluating(placed(model, device)), torch.inference_mode(), ThreadPoolExecutor(1, "evaluate") as beside:
+    with _evaluating(placed(model, device)), torch.inference_mode(), _thread(device) as beside:
         feed = loading.eval_batches(heard, model.inputs, batch_size, workers, rank=rank, world=world, device=device)
         with closing(feed):
             for batch, failed in feed:
@@ -224,6 +225,12 @@ def evaluate_all(
         )
         for i, protocol in enumerate(protocols)
     ]
+
+
+def _thread(device: str | torch.device) -> ThreadPoolExecutor:
+    """A thread to score in, which waits for maps of this GPU; a new thread would use the first GPU for that."""
+    of = numbered(torch.device(device))
+    return ThreadPoolExecutor(1, "evaluate", partial(torch.cuda.set_device, of) if of.type == "cuda" else None)
 
 
 @dataclass(frozen=True)

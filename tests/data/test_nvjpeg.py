@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torchvision.io import ImageReadMode, decode_jpeg, encode_jpeg
 
+from earsight.data import decoding
 from earsight.data.decoding import File, decode_files, engines_of
 
 SIZES = ((256, 341), (341, 256), (256, 455), (256, 256), (301, 257), (40, 50), (33, 400), (20, 1200))
@@ -75,7 +76,10 @@ def test_files_that_are_refused_change_no_other() -> None:
 
 @pytest.mark.gpu
 @needs_gpu
-def test_work_that_is_queued_before_keeps_its_memory() -> None:
+@pytest.mark.parametrize("engines", [True, False])
+def test_work_that_is_queued_before_keeps_its_memory(engines: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not engines:  # then torchvision decodes
+        monkeypatch.setattr(decoding, "engines_of", lambda device: None)
     files = [file(i) for i in range(64)]
     good = [found.picture.cpu() for found in decode_files(files, GPU)]
     stream = torch.cuda.Stream(GPU, priority=-1)  # type: ignore[no-untyped-call]

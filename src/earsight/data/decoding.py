@@ -61,13 +61,27 @@ def _decode(files: list[File], device: torch.device) -> list[Found]:
             for picture, file in zip(seen, files, strict=True)
         ]
     if device.type == "cuda":
-        # NOTE: torchvision decodes on a stream of its own that does not wait for this one, into memory that work still
-        # queued here may be reading from; so that work is waited for.
-        torch.cuda.current_stream(device).synchronize()
-        pictures = list(decode_jpeg(data, mode=ImageReadMode.RGB, device=device))
+        pictures = _decode_by_torchvision(data, device)
     else:
         pictures = [decode_jpeg(one, mode=ImageReadMode.RGB) for one in data]
     return [_checked(picture, file) for picture, file in zip(pictures, files, strict=True)]
+
+
+def _decode_by_torchvision(data: list[Tensor], device: torch.device) -> list[Tensor]:
+    # NOTE: torchvision takes memory of the current stream and writes there from another one, which does not wait for
+    # it: work that is queued on the current one may still be reading. So the current one is one without other work.
+    wanting, own = torch.cuda.current_stream(device), _decoding(device)
+    with torch.cuda.stream(own):
+        pictures = list(decode_jpeg(data, mode=ImageReadMode.RGB, device=device))
+    wanting.wait_stream(own)
+    for picture in pictures:
+        picture.record_stream(wanting)
+    return pictures
+
+
+@cache
+def _decoding(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 @cache

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from earsight.device import recording
 from earsight.types import I64
 
 # As nvjpeg.h numbers them.
@@ -74,7 +75,8 @@ class Decoder:
         stream.synchronize()  # until then pictures are written, and the decoder needs the files and what it keeps
         self._count = 0 if status else len(files)
         if status:
-            torch.cuda.synchronize(self._device)  # some may still be written, on streams that nobody waits for now
+            with recording:
+                torch.cuda.synchronize(self._device)  # some may still be written, on streams that nobody waits for now
         _need(status)
         return [one.view(3, *size) for one, size in zip(torch.split(out, taken), sizes, strict=True)]
 

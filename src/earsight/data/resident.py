@@ -229,7 +229,7 @@ class Drawn(Dataset[Any]):
         for visit in visits:
             try:
                 drawn = self._drawn(visit)
-            except _LostError as error:
+            except (MediaError, _LostError) as error:
                 failures.append(Failure(rows[visit.at].id, str(error)))
                 continue
             own.append(drawn[0])
@@ -254,10 +254,7 @@ class Drawn(Dataset[Any]):
     def _drawn(self, visit: Visit) -> list[_Drawn]:
         """A visit's clip, and what is beside it."""
         pairs = [(visit.at, visit.at), *([(visit.seen, visit.heard)] if visit.seen >= 0 else [])]
-        try:
-            return [self._pair(seen, heard, visit.epoch) for seen, heard in pairs]
-        except MediaError as error:
-            raise _LostError(str(error)) from error
+        return [self._pair(seen, heard, visit.epoch) for seen, heard in pairs]
 
     def _pair(self, seen: int, heard: int, epoch: int) -> _Drawn:
         kept = self._resident
