@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 from earsight.config import Inputs
-from earsight.data import loading
+from earsight.data import checking, loading
 from earsight.data.clips import ClipSet, Limited, Some, open_set
 from earsight.data.controls import with_audio
 from earsight.data.extended import extend
@@ -154,12 +155,15 @@ def test_what_is_special_is_read_one_by_one(made: Path) -> None:
     assert not at_once(pickle.loads(pickle.dumps(plain)), range(8))  # of which nothing is known yet
 
 
-def test_a_shard_that_was_looked_at_as_a_whole_is_read_at_once(made: Path) -> None:
+def test_a_shard_that_was_looked_at_as_a_whole_is_read_at_once(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clips = open_set("tiny.tones:train", made / "plain")
     assert isinstance(clips, Packed)
     items, visits = Items(clips, INPUTS, encoded=True), [Visit(i) for i in range(15, 45)]
     clips.expect(range(64))
+    go_on, look = threading.Event(), checking._is_whole
+    monkeypatch.setattr(checking, "_is_whole", lambda *given: go_on.wait(60) and look(*given))
     assert not isinstance(items.__getitems__(visits), Run)  # nobody waits for it
+    go_on.set()
     for number in range(4):
         clips._checks.whole(number)
         for found in list(clips._checks._found.values()):
@@ -185,6 +189,8 @@ def test_a_clip_without_a_good_header_fails_whoever_asks_for_it(made: Path, monk
         sent = together(items.__getitems__([Visit(i) for i in range(64)]))
         assert_same(sent, one_by_one(items, list(range(64))))
         assert len(sent.failures) == (1 if chosen is clips else 2)
+        alone = [together(items.__getitems__([Visit(i)])) for i in range(64)]
+        assert [failure for one in alone for failure in one.failures] == list(sent.failures)
 
 
 def test_clips_without_sound_cost_nothing_and_are_silent(tmp_path: Path) -> None:

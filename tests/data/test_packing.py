@@ -112,8 +112,54 @@ def test_a_damaged_shard_is_made_anew(tmp_path: Path) -> None:
         path.write_bytes(data)
         made.asked = []
         pack(made, tmp_path / "pack", replace(SETTINGS, shard_rows=2))
-        assert made.asked == [2, 3]
+        assert not {0, 1} & set(made.asked)
         assert contents(tmp_path / "pack") == before
+
+
+def flipped(path: Path, part: bytes) -> None:
+    """Flip a bit in the middle of a part of a file."""
+    data = bytearray(path.read_bytes())
+    data[data.index(part) + len(part) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def test_of_a_damaged_shard_only_damaged_clips_are_read_again(tmp_path: Path) -> None:
+    clips: list[Clip | str] = [clip(), clip(samples=900), clip()]
+    made, outcome = small(tmp_path, clips)
+    before = contents(tmp_path / "pack")
+    path = outcome.folder / "shard-00000.arrow"
+    flipped(path, Packed(outcome.folder).stored(1).wave.tobytes())
+    made.clips[0], made.asked = "is gone.", []
+    again = pack(made, tmp_path / "pack", replace(SETTINGS, shard_rows=2))
+    assert (again.finished, made.asked) == (True, [1])
+    assert contents(tmp_path / "pack") == before
+
+
+@pytest.mark.parametrize("at", [4, None])  # the whole file cannot be read, or one clip of it
+def test_what_is_damaged_is_not_replaced_by_failures_alone(tmp_path: Path, at: int | None) -> None:
+    made, outcome = small(tmp_path, [clip(), clip(samples=900), clip()])
+    path = outcome.folder / "shard-00000.arrow"
+    if at is None:
+        flipped(path, Packed(outcome.folder).stored(1).wave.tobytes())
+    else:
+        path.write_bytes(path.read_bytes()[:at] + b"?" + path.read_bytes()[at + 1 :])
+    before = contents(tmp_path / "pack")
+    made.clips[:] = ["is gone."] * 3
+    with pytest.raises(DataError, match=r"Expected to read the . damaged clips of .* again, but none could be read"):
+        pack(made, tmp_path / "pack", replace(SETTINGS, shard_rows=2), max_failed=1)
+    assert contents(tmp_path / "pack") == before
+
+
+def test_shards_that_nothing_is_known_of_are_not_deleted(tmp_path: Path) -> None:
+    made, outcome = small(tmp_path, [clip(), clip(), clip()])
+    whole = contents(tmp_path / "pack")
+    (outcome.folder / MANIFEST).unlink()
+    before = contents(tmp_path / "pack")
+    with pytest.raises(UsageError, match=r"Expected pack\.json or .* beside the shards of .*, but got neither"):
+        pack(made, tmp_path / "pack", replace(SETTINGS, shard_rows=2))
+    assert contents(tmp_path / "pack") == before
+    assert pack(made, tmp_path / "pack", replace(SETTINGS, shard_rows=2), force=True).finished
+    assert contents(tmp_path / "pack") == whole
 
 
 def test_other_settings_or_clips_are_refused_unless_forced(tmp_path: Path) -> None:
@@ -173,6 +219,8 @@ def test_a_pack_cannot_be_packed_into_itself(tmp_path: Path) -> None:
     outcome = pack(Limited(Tones("train"), 3), tmp_path, SETTINGS)
     with pytest.raises(UsageError, match="Expected another folder than the pack that is read"):
         pack(Packed(outcome.folder), tmp_path, SETTINGS)
+    with pytest.raises(UsageError, match="Expected another folder than the pack that is read"):
+        pack(Limited(Packed(outcome.folder), 2), tmp_path, SETTINGS, force=True)
     assert pack(Packed(outcome.folder), tmp_path / "again", SETTINGS).finished
 
 

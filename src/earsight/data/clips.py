@@ -55,6 +55,11 @@ class ClipSet(ABC):
         """Whether a clip may be another for each `draw`."""
         return False
 
+    @property
+    def origin(self) -> ClipSet:
+        """The set that reads the files: another one, where clips are made of another set's."""
+        return self
+
     def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
         """What `read` gives, before the picture is decoded and the samples become floats; where `is_encoded`."""
         raise UsageError(f"Expected a packed set, but got {self.name}. Pack it with earsight data prepare.")
@@ -111,6 +116,10 @@ class Derived(ClipSet):
     @property
     def varies(self) -> bool:
         return self._whole.varies
+
+    @property
+    def origin(self) -> ClipSet:
+        return self._whole.origin
 
     def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
         return self._made(index, lambda i: self._whole.encoded(i, rate, seconds, draw))

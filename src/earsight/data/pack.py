@@ -109,9 +109,8 @@ class Packed(ClipSet):
         return Encoded(id, stored.frame, height, width, wave, self.manifest.settings.rate, time)
 
     def jpegs(self, indices: Sequence[int]) -> Jpegs | None:
-        found = [shard.jpegs(begin, stop) for shard, begin, stop in self._pieces(indices) or ()]
-        right = all(self._is_jpeg(*each) for jpegs in found for each in jpegs.each())
-        return Jpegs.joined(found) if found and right else None
+        pieces = self._pieces(indices)
+        return Jpegs.joined([shard.jpegs(begin, stop) for shard, begin, stop in pieces]) if pieces else None
 
     def sounds(self, indices: Sequence[int], rate: int, seconds: float) -> list[I16] | None:
         self.can_give(rate, seconds)
@@ -129,7 +128,7 @@ class Packed(ClipSet):
 
     def _pieces(self, indices: Sequence[int]) -> list[tuple[Shard, int, int]] | None:
         """Where clips lie, neighbours together, from one place of a shard up to another; None where one of them has
-        failed, or is not known to be what was packed."""
+        failed, has no picture as earsight packs them, or is not known to be what was packed."""
         pieces: list[tuple[int, int, int]] = []  # numbers of shards, and of clips in the set
         for index in indices:
             if pieces and index == pieces[-1][2] and index < self._ends[pieces[-1][0]]:
@@ -145,7 +144,7 @@ class Packed(ClipSet):
             except DataError:  # which is told of each clip
                 return None
             piece = (begin - shard.first, stop - shard.first)
-            if shard.has_failed(*piece):
+            if shard.has_failed(*piece) or not all(self._is_jpeg(*each) for each in shard.jpegs(*piece).each()):
                 return None
             found.append((shard, *piece))
         return found

@@ -1,8 +1,8 @@
 """Makes packs: clips are read in several processes and written by one, shard after shard, so that it can be killed.
 
 The bytes of a pack depend on the clips and the settings alone, not on the number of processes or on how often the work
-was interrupted. A shard appears whole or not at all; what is there when the work begins again is kept where it is whole
-and of the same clips, and only clips that are missing or failed are read again.
+was interrupted. A shard appears whole or not at all; what is there when the work begins again is kept where it is what
+was packed, and only clips that are missing, damaged or failed are read again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from earsight.data.manifest import (
 )
 from earsight.data.pack import Packed
 from earsight.data.parallel import in_order
-from earsight.data.shard import Shard, encode
+from earsight.data.shard import Shard, Stored, encode
 from earsight.data.storing import Source, need_packable, store
 from earsight.errors import DataError, UsageError
 from earsight.files import is_part, write_bytes, write_text
@@ -58,10 +58,17 @@ class Outcome:
 
 
 class _Kept(NamedTuple):
-    """A shard that is there already: its size and hash, and the places of clips that failed."""
+    """A shard that is there already.
 
-    info: ShardInfo
+    Args:
+        info: its size and hash; None where it has other bytes than its clips would be written with.
+        failed: the places of clips that could not be read.
+        damaged: the places of clips that are not what was packed.
+    """
+
+    info: ShardInfo | None
     failed: tuple[int, ...]
+    damaged: tuple[int, ...]
 
 
 def pack(
@@ -86,7 +93,7 @@ def pack(
     rows = clip_set.rows
     spec = spec or clip_set.name
     folder = out / folder_name(spec)
-    if isinstance(clip_set, Packed) and clip_set.folder.resolve() == folder.resolve():
+    if isinstance(clip_set.origin, Packed) and clip_set.origin.folder.resolve() == folder.resolve():
         raise UsageError(f"Expected another folder than the pack that is read, but got {out}. Name a new one.")
     _begin_root(out)
     folder.mkdir(exist_ok=True)
@@ -143,20 +150,20 @@ class _Work:
         first = number * self._size
         rows = self._rows[first : first + self._size]
         kept, missing = self._there[number], self._missing(number)
-        if kept is not None and not missing:
+        info = None if kept is None else kept.info
+        if info is not None and not missing:
             self._tell(0)
-            return kept.info
-        old = Shard(shard_path(self._folder, number), first, len(rows)) if kept is not None else None
-        clips = {} if old is None else {i: old.stored(i - first) for i in range(first, first + len(rows))}
-        changed = kept is None
+            return info
+        old = {} if kept is None else self._old(number, len(rows), kept)
+        clips = old.copy()
         for i in missing:
-            clip = next(self._clips)
-            changed = changed or clip.failed != clips[i].failed
-            clips[i] = clip
+            clip = clips[i] = next(self._clips)
             self.failed += [Failed(i, self._rows[i].id, clip.failed)] if clip.failed else []
             self._tell(1)
-        if kept is not None and not changed:
-            return kept.info
+        if info is not None and all(clips[i].failed == old[i].failed for i in missing):
+            return info
+        if kept is not None:
+            self._need_mended(number, [clips[first + at].failed for at in kept.damaged])
         data = encode(first, rows, [clips[i] for i in range(first, first + len(rows))])
         if (self._folder / MANIFEST).is_file():
             # A pack that was finished is not while a shard of it is changed.
@@ -165,6 +172,23 @@ class _Work:
         write_bytes(shard_path(self._folder, number), data)
         return ShardInfo(len(rows), data.size, hashlib.sha256(data).hexdigest())
 
+    def _old(self, number: int, count: int, kept: _Kept) -> dict[int, Stored]:
+        """The clips of a shard that are what was packed."""
+        if len(kept.damaged) == count:
+            return {}
+        first = number * self._size
+        shard = Shard(shard_path(self._folder, number), first, count)
+        return {first + at: shard.stored(at) for at in range(count) if at not in kept.damaged}
+
+    def _need_mended(self, number: int, failed: list[str]) -> None:
+        """Refuse to put failures in place of all that is damaged: perhaps only the media are away."""
+        if failed and all(failed):
+            path = shard_path(self._folder, number)
+            raise DataError(
+                f"Expected to read the {len(failed)} damaged clips of {path} again, but none could be read "
+                f"({failed[0]}). The file is left as it is. Look whether --data has the media."
+            )
+
     def close(self) -> None:
         """Stop the workers."""
         self._clips.close()
@@ -172,7 +196,7 @@ class _Work:
     def _missing(self, number: int) -> list[int]:
         first, kept = number * self._size, self._there[number]
         every = range(first, min(first + self._size, len(self._rows)))
-        return list(every) if kept is None else [first + at for at in kept.failed]
+        return list(every) if kept is None else sorted(first + at for at in (*kept.failed, *kept.damaged))
 
     def _tell(self, more: int) -> None:
         self._read += more
@@ -192,8 +216,8 @@ def _kept(folder: Path, rows: Sequence[Row], settings: Settings, workers: int) -
     return [kept.get(number) for number in numbers]
 
 
-def _keep(common: tuple[Path, Sequence[Row], Settings], number: int) -> _Kept | None:
-    """A shard that is there from before, when it has the very bytes that its clips would be written with now."""
+def _keep(common: tuple[Path, Sequence[Row], Settings], number: int) -> _Kept:
+    """What is to be kept of a shard that is there from before."""
     folder, rows, settings = common
     first = number * settings.shard_rows
     wanted = rows[first : first + settings.shard_rows]
@@ -202,14 +226,17 @@ def _keep(common: tuple[Path, Sequence[Row], Settings], number: int) -> _Kept | 
         shard = Shard(path, first, len(wanted))
         clips = [shard.stored(at) for at in range(len(wanted))]
     except DataError:
-        return None
+        return _Kept(None, (), tuple(range(len(wanted))))
+    whole = [shard.whole(at, row, clip) for at, (row, clip) in enumerate(zip(wanted, clips, strict=True))]
+    failed = tuple(at for at, clip in enumerate(clips) if clip.failed and whole[at])
+    damaged = tuple(at for at, right in enumerate(whole) if not right)
+    if damaged:
+        return _Kept(None, failed, damaged)
     data = encode(first, wanted, clips)
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    if hashlib.sha256(data).hexdigest() != sha256:
-        return None
-    failed = tuple(at for at, clip in enumerate(clips) if clip.failed)
-    return _Kept(ShardInfo(len(wanted), data.size, sha256), failed)
+    same = hashlib.sha256(data).hexdigest() == sha256
+    return _Kept(ShardInfo(len(wanted), data.size, sha256) if same else None, failed, ())
 
 
 def _begin_root(out: Path) -> None:
@@ -237,6 +264,12 @@ def _begin(folder: Path, facts: dict[str, object], force: bool) -> None:
         if is_part(path):
             path.unlink()
     notes = [folder / name for name in (MANIFEST, BEGUN) if (folder / name).is_file()]
+    shards = list(folder.glob("shard-*.arrow"))
+    if shards and not notes and not force:
+        raise UsageError(
+            f"Expected {MANIFEST} or {BEGUN} beside the shards of {folder}, to know what they hold, but got neither. "
+            "Put it back, use --force to pack all clips anew, or name another --out."
+        )
     changed = [name for note in notes for name in _changed(note, facts)]
     if changed and not force:
         raise UsageError(
@@ -244,7 +277,7 @@ def _begin(folder: Path, facts: dict[str, object], force: bool) -> None:
             f"{', '.join(dict.fromkeys(changed))}. Use --force to pack it anew, or name another --out."
         )
     if changed or not notes:
-        for path in [*notes, *folder.glob("shard-*.arrow")]:
+        for path in [*shards, *notes]:  # in this order: shards without a note would not be known for what they are
             path.unlink()
         _write(folder / BEGUN, facts)
 
