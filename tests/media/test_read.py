@@ -52,6 +52,21 @@ def test_probe_of_a_picture_has_no_length(tmp_path: Path) -> None:
     assert (info.width, info.height, info.duration, info.fps) == (31, 17, None, None)
 
 
+@pytest.mark.parametrize("progressive", [False, True])
+def test_a_jpeg_that_is_cut_off_is_refused(tmp_path: Path, progressive: bool) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "whole.jpg", progressive=progressive)
+    data = (tmp_path / "whole.jpg").read_bytes()
+    for share in (0.3, 0.6, 0.95):
+        (tmp_path / "cut.jpg").write_bytes(data[: int(share * len(data))])
+        with pytest.raises(MediaError, match="holds no picture that can be decoded"):
+            read_image(tmp_path / "cut.jpg")
+    whole = read_image(tmp_path / "whole.jpg")
+    for kept in (data[:-2], data + b"more"):  # some writers forget the end marker, others put more behind it
+        (tmp_path / "kept.jpg").write_bytes(kept)
+        np.testing.assert_array_equal(read_image(tmp_path / "kept.jpg"), whole)
+
+
 def test_a_song_with_a_cover_has_no_video(tmp_path: Path) -> None:
     song = make.sound_file(tmp_path / "song.mp3", make.chirp(0.5)).read_bytes()
     cover = make.picture(tmp_path / "cover.jpg", make.corners()).read_bytes()

@@ -111,7 +111,10 @@ class Source:
             if stream.codec_context and not stream.disposition & Disposition.attached_pic:
                 size = stream.codec_context.width * stream.codec_context.height
                 self.check_pixels(size)
-                stream.codec_context.options = {"max_pixels": str(self.limits.max_pixels)}
+                options = {"max_pixels": str(self.limits.max_pixels)}
+                if self.container.format.name == "jpeg_pipe":
+                    options["err_detect"] = "explode"  # else what was cut off would be seen as a flat colour
+                stream.codec_context.options = options
                 stream.codec_context.thread_count = 1
                 return stream
         return None
