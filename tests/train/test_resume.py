@@ -310,9 +310,13 @@ def test_a_state_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     train(job, tmp_path, device="cpu")
     (tmp_path / "weights.safetensors").unlink()
     state = tmp_path / "state.pt"
-    state.write_bytes(state.read_bytes()[:-1000])
-    with pytest.raises(CheckpointError, match=r"Expected a training state, but .*state\.pt cannot be read"):
-        train(job, tmp_path, device="cpu", resume=True)
+    data = state.read_bytes()
+    changed = bytearray(data)
+    changed[len(data) // 2] ^= 1
+    for bad in (data[:-1000], bytes(changed), b"text"):
+        state.write_bytes(bad)
+        with pytest.raises(CheckpointError, match=r"Expected a training state, but .*state\.pt cannot be read"):
+            train(job, tmp_path, device="cpu", resume=True)
 
 
 def test_force_starts_over_and_leaves_what_is_not_its_own(tmp_path: Path) -> None:

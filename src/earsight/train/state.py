@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from earsight.data.clips import ClipSet
 from earsight.errors import CheckpointError, DataError
 from earsight.files import write_atomically
 from earsight.methods.base import Method
-from earsight.models.weights import read_pickle
+from earsight.models.weights import damaged, need_file, read_pickle
 
 STATE = "state.pt"
 
@@ -134,6 +135,7 @@ def save_pickle(path: Path, values: object) -> None:
 def load_state(path: Path) -> tuple[Position, dict[str, Any]]:
     """Position and the rest ("model", "training", "optimizer", "rng"; "lists" but in old states), on the CPU."""
     try:
+        _need_unharmed(path)
         values: Any = read_pickle(path)
         return Position(**values.pop("position")), values
     except (CheckpointError, AttributeError, KeyError, TypeError) as error:
@@ -141,6 +143,21 @@ def load_state(path: Path) -> tuple[Position, dict[str, Any]]:
             f"Expected a training state, but {path} cannot be read ({error}). "
             "Delete it to start this run again from its beginning."
         ) from error
+
+
+def _need_unharmed(path: Path) -> None:
+    """Refuse a state with a changed byte, which torch would read without a word."""
+    need_file(path)
+    try:
+        with zipfile.ZipFile(path) as file:
+            parts = file.infolist()
+            # As torch writes them. Of others a few bytes could stand for terabytes.
+            plain = all(part.compress_type == zipfile.ZIP_STORED for part in parts)
+            right = plain and sum(part.file_size for part in parts) <= path.stat().st_size and file.testzip() is None
+    except (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError) as error:
+        raise damaged(path, error) from error
+    if not right:
+        raise damaged(path, ValueError("not the bytes that were written"))
 
 
 def random_state() -> dict[str, Any]:
