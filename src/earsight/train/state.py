@@ -18,6 +18,7 @@ from earsight.methods.base import Method
 from earsight.models.weights import damaged, need_file, read_pickle
 
 STATE = "state.pt"
+_SECRET, _DIR = 0x1, 0x10  # bits of a zip file's parts: encrypted, and a folder by MS-DOS's attributes
 
 
 @dataclass
@@ -151,8 +152,13 @@ def _need_unharmed(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as file:
             parts = file.infolist()
-            # As torch writes them. Of others a few bytes could stand for terabytes.
-            plain = all(part.compress_type == zipfile.ZIP_STORED for part in parts)
+            # As torch writes them. Of others a few bytes could stand for terabytes, or torch would read nothing.
+            plain = all(
+                part.compress_type == zipfile.ZIP_STORED
+                and not part.flag_bits & _SECRET
+                and not part.external_attr & _DIR
+                for part in parts
+            )
             right = plain and sum(part.file_size for part in parts) <= path.stat().st_size and file.testzip() is None
     except (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError) as error:
         raise damaged(path, error) from error
