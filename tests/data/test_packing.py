@@ -148,6 +148,11 @@ def test_what_is_damaged_is_not_replaced_by_failures_alone(tmp_path: Path, at: i
     with pytest.raises(DataError, match=r"Expected to read the . damaged clips of .* again, but none could be read"):
         pack(made, tmp_path / "pack", replace(SETTINGS, shard_rows=2), max_failed=1)
     assert contents(tmp_path / "pack") == before
+    path.unlink()  # as it says, where they are gone for good
+    made.clips[0] = clip()
+    again = pack(made, tmp_path / "pack", replace(SETTINGS, shard_rows=2), max_failed=1)
+    assert again.finished
+    assert [failure.index for failure in again.manifest.failed] == [1]
 
 
 def test_shards_that_nothing_is_known_of_are_not_deleted(tmp_path: Path) -> None:

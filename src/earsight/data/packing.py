@@ -186,7 +186,8 @@ class _Work:
             path = shard_path(self._folder, number)
             raise DataError(
                 f"Expected to read the {len(failed)} damaged clips of {path} again, but none could be read "
-                f"({failed[0]}). The file is left as it is. Look whether --data has the media."
+                f"({failed[0]}). The file is left as it is. Look whether --data has the media; if these clips are "
+                "gone for good, delete the file, and what can be read of it is packed anew."
             )
 
     def close(self) -> None:
