@@ -7,13 +7,10 @@ was packed, and only clips that are missing, damaged or failed are read again.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import json
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -24,22 +21,20 @@ from earsight.data.manifest import (
     BEGUN,
     FORMAT,
     MANIFEST,
-    MARK,
     Failed,
     Manifest,
     Settings,
     ShardInfo,
     folder_name,
-    is_pack,
-    read_json,
     shard_path,
 )
 from earsight.data.pack import Packed
+from earsight.data.pack_folder import alone, begin, begin_root, write_note
 from earsight.data.parallel import in_order
 from earsight.data.shard import Shard, Stored, encode
 from earsight.data.storing import Source, need_packable, store
 from earsight.errors import DataError, UsageError
-from earsight.files import is_part, write_bytes, write_text
+from earsight.files import write_bytes
 from earsight.types import Row
 
 Report = Callable[[int, int, float], None]
@@ -95,7 +90,7 @@ def pack(
     folder = out / folder_name(spec)
     if isinstance(clip_set.origin, Packed) and clip_set.origin.folder.resolve() == folder.resolve():
         raise UsageError(f"Expected another folder than the pack that is read, but got {out}. Name a new one.")
-    _begin_root(out)
+    begin_root(out)
     folder.mkdir(exist_ok=True)
     facts = {
         "format": FORMAT,
@@ -105,9 +100,9 @@ def pack(
         "limit": limit,
         "rows": len(rows),
     }
-    with _alone(folder):
+    with alone(folder):
         note = {**facts, "settings": to_json(settings)}
-        _begin(folder, note, force)
+        begin(folder, note, force)
         there = _kept(folder, rows, settings, workers)
         shards: list[ShardInfo] = []
         with closing(_Work(Source(clip_set, settings), note, folder, there, workers, report)) as work:
@@ -120,7 +115,7 @@ def pack(
         values = {**facts, "rows": done, "settings": settings, "shards": tuple(shards), "failed": tuple(work.failed)}
         manifest = Manifest(**values)  # type: ignore[arg-type]
         if finished:
-            _write(folder / MANIFEST, asdict(manifest))
+            write_note(folder / MANIFEST, asdict(manifest))
             (folder / BEGUN).unlink(missing_ok=True)
         return Outcome(folder, manifest, finished, work.kept)
 
@@ -167,7 +162,7 @@ class _Work:
         data = encode(first, rows, [clips[i] for i in range(first, first + len(rows))])
         if (self._folder / MANIFEST).is_file():
             # A pack that was finished is not while a shard of it is changed.
-            _write(self._folder / BEGUN, self._note)
+            write_note(self._folder / BEGUN, self._note)
             (self._folder / MANIFEST).unlink()
         write_bytes(shard_path(self._folder, number), data)
         return ShardInfo(len(rows), data.size, hashlib.sha256(data).hexdigest())
@@ -238,77 +233,3 @@ def _keep(common: tuple[Path, Sequence[Row], Settings], number: int) -> _Kept:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     same = hashlib.sha256(data).hexdigest() == sha256
     return _Kept(ShardInfo(len(wanted), data.size, sha256) if same else None, failed, ())
-
-
-def _begin_root(out: Path) -> None:
-    """Make the folder of a pack, or find that this is one."""
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"Expected a folder for the pack, but got the file {out}. Name another place.")
-    out.mkdir(parents=True, exist_ok=True)
-    if is_pack(out):
-        return
-    there = list(out.iterdir())
-    others = sorted(path.name for path in there if not is_part(path))
-    if others:
-        raise UsageError(
-            f"Expected a new or an empty folder, or a pack, but {out} has {', '.join(others[:3])} in it. "
-            "Name another folder."
-        )
-    for path in there:
-        path.unlink()
-    write_text(out / MARK, "A pack of earsight: give this folder as --data. earsight show tells what is in it.\n")
-
-
-def _begin(folder: Path, facts: dict[str, object], force: bool) -> None:
-    """Note what is being packed, once what is there is known to be of the same kind; clear half-written files."""
-    for path in folder.iterdir():
-        if is_part(path):
-            path.unlink()
-    notes = [folder / name for name in (MANIFEST, BEGUN) if (folder / name).is_file()]
-    shards = list(folder.glob("shard-*.arrow"))
-    if shards and not notes and not force:
-        raise UsageError(
-            f"Expected {MANIFEST} or {BEGUN} beside the shards of {folder}, to know what they hold, but got neither. "
-            "Put it back, use --force to pack all clips anew, or name another --out."
-        )
-    changed = [name for note in notes for name in _changed(note, facts)]
-    if changed and not force:
-        raise UsageError(
-            f"Expected the clips and settings that {folder} was begun with, but got other "
-            f"{', '.join(dict.fromkeys(changed))}. Use --force to pack it anew, or name another --out."
-        )
-    if changed or not notes:
-        for path in [*shards, *notes]:  # in this order: shards without a note would not be known for what they are
-            path.unlink()
-        _write(folder / BEGUN, facts)
-
-
-def _changed(note: Path, facts: dict[str, object]) -> list[str]:
-    """Which of the facts are others in a note from before."""
-    try:
-        values = read_json(note)
-    except DataError:
-        values = {}
-    return [name for name, value in facts.items() if values.get(name) != value]
-
-
-def _write(path: Path, values: dict[str, object]) -> None:
-    write_text(path, json.dumps(values, indent=1) + "\n")
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """No other process packs into this folder meanwhile; the lock ends with the process, however it ends."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(
-                f"Expected {folder} to be packed by one command, but another one is at it. Wait for it to end."
-            ) from None
-        except OSError:
-            pass  # some network disks have no locks
-        yield
-    finally:
-        os.close(handle)
