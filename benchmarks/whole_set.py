@@ -39,7 +39,8 @@ def run(opened: Callable[[], ClipSet], how: How) -> dict[str, float]:
     """Clips a second: of everything, of the data, of data and maps, of the encoders, and of scoring; medians of rounds
     in which each comes once, so that a machine that is slower for a while is so for all of them.
 
-    The set is opened anew each time, because it remembers which clips it has found undamaged.
+    All numbers are worked out, those of predictions of a fixed size too, as `earsight eval` does. The set is opened anew
+    each time, because it remembers which clips it has found undamaged.
     """
     config = slavc.Config(encoders=Encoders(kind="resnet18" if how.gpu else "small", weights="random"))
     model = placed(slavc.Model(config, Inputs()), how.device).eval()
@@ -48,7 +49,7 @@ def run(opened: Callable[[], ClipSet], how: How) -> dict[str, float]:
     def rate(work: Callable[[ClipSet], object]) -> float:
         return len(clips) / timed(partial(work, opened()), how.device)
 
-    everything = partial(evaluate, model, protocol=get("official"), device=how.device)
+    everything = partial(evaluate, model, protocol=get("official"), device=how.device, sizes=True)
     everything(Limited(clips, 2 * BATCH[how.device]))  # chooses kernels
     rounds = [
         {
@@ -78,17 +79,17 @@ def _read(clips: ClipSet, inputs: Inputs, how: How, model: slavc.Model | None = 
 
 
 def _scoring(clips: ClipSet, how: How) -> float:
-    """Clips a second of the scoring of maps as small as those of a ResNet."""
+    """Clips a second of the scoring of maps as small as those of a ResNet, on the device."""
     rows = clips.rows[: BATCH[how.device]]
-    maps = torch.rand(len(rows), 7, 7, generator=torch.Generator().manual_seed(0))
+    maps = torch.rand(len(rows), 7, 7, generator=torch.Generator().manual_seed(0)).to(how.device)
     times = max(1, len(clips) // len(rows))
 
     def several(count: int) -> None:
         for _ in range(count):
-            score(Maps(maps, maps, (0.0, 1.0)), rows, [get("official")])
+            score(Maps(maps, maps, (0.0, 1.0)), rows, [get("official")], sizes=True)
 
     several(1)
-    return times * len(rows) / timed(partial(several, times), "cpu")
+    return times * len(rows) / timed(partial(several, times), how.device)
 
 
 def _encoders(model: slavc.Model, how: How, clips: int) -> float:

@@ -1,4 +1,4 @@
-"""Maps that travel to the CPU arrive as they were, and several batches of them become one."""
+"""Maps arrive as they were made, and several batches of them become one."""
 
 from __future__ import annotations
 
@@ -53,6 +53,8 @@ def test_nothing_joined_is_none() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 def test_maps_of_a_gpu_have_arrived_when_they_are_handed_out() -> None:
     maps = some(2, 0, native=True)
-    there, index = Arriving(maps.each(torch.Tensor.cuda), torch.tensor([1, 2]).cuda()).arrived()
-    assert torch.equal(there.native, maps.native)
+    made = Arriving(maps.each(torch.Tensor.cuda), torch.tensor([1, 2]).cuda())
+    there, index = made.arrived()
+    assert there.native.is_cuda, "they are scored where they were made"
+    assert torch.equal(made.kept().native, maps.native)
     assert index == [1, 2]

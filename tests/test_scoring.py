@@ -156,6 +156,23 @@ def test_a_protocol_gives_the_same_alone_and_among_others() -> None:
         np.testing.assert_array_equal(alone.confidence, together.confidence)
 
 
+@pytest.mark.parametrize("side", [7, 48])
+@pytest.mark.parametrize("plateaus", [False, True])
+def test_one_map_for_all_clips_gives_what_a_copy_for_each_gives(side: int, plateaus: bool) -> None:
+    rows, one = some_rows(30), some_maps(1, side).dense
+    one = one.relu() if plateaus else one
+    protocols = [replace(protocol, size=48) for protocol in ALL]
+    shared, copied = one.expand(30, -1, -1), one.repeat(30, 1, 1)
+    own = torch.linspace(0, 1, 30)
+    for found, wanted in zip(
+        score(Maps(shared, shared, (-1.0, 1.0), own), rows, protocols, sizes=True),
+        score(Maps(copied, copied, (-1.0, 1.0), own), rows, protocols, sizes=True),
+        strict=True,
+    ):
+        for column in ("ciou", "confidence", "predicted", "area", "support", "by_size", "peak"):
+            np.testing.assert_array_equal(getattr(found, column), getattr(wanted, column))
+
+
 def test_maps_with_nan_are_refused() -> None:
     maps = some_maps(3)
     maps.dense[1, 2, 3] = torch.nan

@@ -1,4 +1,4 @@
-"""Maps on their way from the device that made them to whoever scores them on the CPU."""
+"""Maps that a device is still making, on their way to whoever scores them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from earsight.types import Maps
 
 
 class Arriving:
-    """The maps of one batch, and which clips they are of. While they travel, the device goes on with the next batch.
+    """The maps of one batch, and which clips they are of. While they are made, the device can be asked for more.
 
     Args:
         maps: of B pairs, on any device.
@@ -23,7 +23,7 @@ class Arriving:
     """
 
     def __init__(self, maps: Maps, index: Tensor) -> None:
-        self._maps = maps.each(lambda x: x.detach().float().to("cpu", non_blocking=True))
+        self._maps = maps.each(lambda x: x.detach().float())
         self._index = index.to("cpu", non_blocking=True)
         self._there = torch.cuda.Event() if maps.dense.is_cuda else None  # type: ignore[no-untyped-call]
         if self._there is not None:
@@ -36,8 +36,8 @@ class Arriving:
         return self._maps, self._index.tolist()
 
     def kept(self) -> Maps:
-        """The maps in ordinary memory, which may be much."""
-        return self._maps.each(torch.clone)
+        """The maps in memory of the CPU, which may be much, and of their own."""
+        return self._maps.each(lambda x: x.cpu() if x.is_cuda else x.clone())
 
 
 def joined(parts: Sequence[Maps]) -> Maps | None:

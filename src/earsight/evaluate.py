@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ BATCH = {"cpu": 16, "cuda": 256}
 """Clips that are localized together. On a CPU, the memory of more costs more than their arithmetic; who launches the
 work of a GPU shares Python's lock with those that read and score, and so does it rarely."""
 ASKED = {"cuda": 2}
-"""Batches that a device is asked for while another thread scores the maps of the last one on the CPU."""
+"""Batches that a device is asked for while another thread scores the maps of the last one."""
 
 
 @dataclass(frozen=True)
@@ -228,9 +228,20 @@ def evaluate_all(
 
 
 def _thread(device: str | torch.device) -> ThreadPoolExecutor:
-    """A thread to score in, which waits for maps of this GPU; a new thread would use the first GPU for that."""
+    """A thread to score in. On a GPU it works on a stream of its own, beside the model's work and before it."""
     of = numbered(torch.device(device))
-    return ThreadPoolExecutor(1, "evaluate", partial(torch.cuda.set_device, of) if of.type == "cuda" else None)
+    return ThreadPoolExecutor(1, "evaluate", partial(_scoring_on, of) if of.type == "cuda" else None)
+
+
+def _scoring_on(device: torch.device) -> None:
+    torch.cuda.set_device(device)  # a new thread would use the first GPU
+    torch.cuda.set_stream(_scoring(device))
+
+
+@cache
+def _scoring(device: torch.device) -> torch.cuda.Stream:
+    """The stream on which all evaluations of a process score, since torch keeps memory for each stream."""
+    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)
@@ -257,15 +268,10 @@ def center_prior(clip_set: ClipSet, protocol: Protocol, unreadable: Failures = (
     """
     known = {id for id, _ in unreadable}
     used = [row for row in clip_set.rows if row.id not in known]
-    one = disc(protocol.size)
-    parts: list[Records] = []
-    for start in range(0, len(used), 256):
-        rows = used[start : start + 256]
-        maps = one.expand(len(rows), -1, -1)
-        parts += score(Maps(maps, maps, (0.0, 1.0), torch.ones(len(rows))), rows, [protocol], sizes=True)
-    if not parts:
+    if not used:
         raise DataError(f"Expected clips to evaluate in {clip_set.name}, but got none. Check the set and its limit.")
-    records = Records.concat(parts)
+    maps = disc(protocol.size).expand(len(used), -1, -1)
+    (records,) = score(Maps(maps, maps, (0.0, 1.0), torch.ones(len(used))), used, [protocol], sizes=True)
     return Evaluation.of(records, clip_set, protocol, audio="none", failures=unreadable, model="centre prior")
 
 

@@ -25,15 +25,15 @@ def need_finite(span: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> None:
         )
 
 
-def levels(ranked: ranks.Ranked, protocol: Protocol, support: I64 | None = None) -> F32:
+def levels(ranked: ranks.Orders, protocol: Protocol, support: I64 | None = None) -> F32:
     """For each map, the lowest score that the protocol keeps, (B,): its mask is score >= level, strict or not.
 
     `ranked` must hold what `needed` says. `support` counts the pixels of each ground truth, which `adaptive` needs.
     """
-    n = ranked.flat.shape[1]
+    n = ranked.pixels
     index = order_statistic(protocol, n)
     if index is not None:
-        at = ranked.statistic(index)
+        at = ranked.around[index].at
     elif protocol.threshold == "adaptive":
         if support is None:
             raise UsageError(
@@ -45,7 +45,7 @@ def levels(ranked: ranks.Ranked, protocol: Protocol, support: I64 | None = None)
             raise UsageError(
                 f"Expected a level for the protocol {protocol.name}, but got none. Estimate it on validation negatives."
             )
-        at = np.full(len(ranked.flat), protocol.level, np.float32)
+        at = np.full(ranked.count, protocol.level, np.float32)
     if protocol.scaling == "minmax":
         return _stretched(ranked, at, protocol)
     return np.nextafter(at, np.float32(np.inf)) if protocol.strict else at
@@ -57,28 +57,27 @@ def order_statistic(protocol: Protocol, pixels: int) -> int | None:
 
 
 def needed(protocols: Sequence[Protocol], pixels: int) -> tuple[list[int], int]:
-    """The order statistics, and the number of highest scores, that the protocols will ask a `Ranked` for."""
+    """The order statistics, and the number of highest scores, that the protocols will ask for."""
     halves = [at for at in (order_statistic(protocol, pixels) for protocol in protocols) if at is not None]
     quarter = max(pixels // 4, 1) if any(p.confidence == "top_quarter_mean" for p in protocols) else 0
     return list(dict.fromkeys(halves)), quarter
 
 
-def _stretched(ranked: ranks.Ranked, at: F32, protocol: Protocol) -> F32:
+def _stretched(ranked: ranks.Orders, at: F32, protocol: Protocol) -> F32:
     """The lowest score of each map that reaches the threshold `at` when the map is stretched to [0, 1], (B,).
 
-    An order statistic parts a stretched map where it parts the map, unless a neighbour became equal to it: only then,
+    An order statistic parts a stretched map where it parts the map, unless another value became equal to it: only then,
     and where the threshold is no order statistic, the map itself is looked at.
     """
     level = np.nextafter(at, np.float32(np.inf)) if protocol.strict else at.copy()
     apart = np.zeros(len(at), np.bool_)
-    index = order_statistic(protocol, ranked.flat.shape[1])
+    index = order_statistic(protocol, ranked.pixels)
     if index is not None:
-        low, high = ranked.span
-        before, behind = ranked.beside(index)
-        under, over = (at, behind) if protocol.strict else (before, at)
-        width = np.maximum(high - low, np.finfo(np.float32).tiny)
+        low, around = ranked.lowest, ranked.around[index]
+        under, over = (at, around.above) if protocol.strict else (around.below, at)
+        width = np.maximum(ranked.highest - low, np.finfo(np.float32).tiny)
         apart = (under - low) / width < (over - low) / width
     given = protocol.threshold in ("absolute", "universal")  # the level is a stretched value already
-    for i in np.flatnonzero(~apart):
+    for i in np.flatnonzero(~apart).tolist():
         level[i] = ranks.lowest_kept(ranked.row(i), at[i], protocol.strict, stretched=given)
     return level

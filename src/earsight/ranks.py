@@ -1,121 +1,122 @@
-"""Order statistics of many maps at once, on the CPU, each found with as little sorting and copying as possible."""
+"""Order statistics of many maps at once, each found with as little sorting and copying as possible."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from earsight.types import F32, I64
 
-Bounds = tuple[float, float]
+
+class Around(NamedTuple):
+    """An order statistic of each row, with what lies on its two sides, (B,) each.
+
+    Args:
+        below: the highest score below it; minus infinity where there is none.
+        at: the statistic.
+        above: the lowest score above it; infinity where there is none.
+        from_at: how many scores are not below it.
+        from_above: how many scores are above it.
+    """
+
+    below: F32
+    at: F32
+    above: F32
+    from_at: I64
+    from_above: I64
+
+    def repeated(self, count: int) -> Around:
+        """That of one row, as if there were `count` of it."""
+        below, at, above = (x.repeat(count) for x in (self.below, self.at, self.above))
+        return Around(below, at, above, self.from_at.repeat(count), self.from_above.repeat(count))
 
 
-class Ranked:
-    """Order statistics of maps, rows of values (B, n): those at `cuts`, and the mean of the `top` highest.
+class Orders(ABC):
+    """Order statistics of maps, rows of scores (B, n), whoever found them.
 
-    With `bounds`, every answer is in scores, (value - low) / (high - low), while the values themselves stay as they
-    are: scaling never changes their order, so few of them have to be scaled.
-
-    numpy partitions fast around one index only, so statistics are found one after another, each in the part of the row
-    that an earlier one has left it in; many of them are found by sorting. Looking only between two values of a sorted
-    sample is faster where numpy partitions slowly, with AVX-512 on a Zen 4, but slower where it does so fast. `room` is
-    memory of the maps' shape to move values about in; what has been used before is far faster than new memory.
-
-    >>> ranked = Ranked(np.array([[3.0, 1.0, 2.0, 4.0]], np.float32), cuts=[1], top=2)
-    >>> ranked.statistic(1).tolist(), ranked.top_mean.tolist(), [x.tolist() for x in ranked.span]
-    ([2.0], [3.5], [[1.0], [4.0]])
+    Args:
+        shape: how many rows, and how many scores in each.
+        around: the statistics that were asked for, by their place in ascending order.
+        lowest, highest: of each row, (B,); not finite where a score is not.
+        at_highest: how many scores of each row are its highest, (B,).
+        top_mean: mean of the highest scores of each row, summed in double precision, (B,).
     """
 
     def __init__(
         self,
-        flat: F32,
-        bounds: Bounds | None = None,
-        *,
-        cuts: Sequence[int] = (),
-        top: int = 0,
-        room: F32 | None = None,
+        shape: tuple[int, int],
+        around: Mapping[int, Around],
+        lowest: F32,
+        highest: F32,
+        at_highest: I64,
+        top_mean: F32,
     ) -> None:
-        self.flat, self.bounds = flat, bounds
+        self.count, self.pixels = shape
+        self.around, self.lowest, self.highest = around, lowest, highest
+        self.at_highest, self.top_mean = at_highest, top_mean
+
+    @abstractmethod
+    def row(self, i: int) -> F32:
+        """The scores of one map, (n,)."""
+
+    @abstractmethod
+    def statistics(self, index: I64) -> F32:
+        """The scores at an index for each row in ascending order, (B,) -> (B,)."""
+
+    def counted(self, level: F32) -> I64:
+        """How many scores of each row are not below `level`, where a statistic says so, else -1; (B,) -> (B,)."""
+        found = np.full(len(level), -1)
+        for below, at, above, from_at, from_above in self.around.values():
+            found = np.where((below < level) & (level <= at), from_at, found)
+            found = np.where((at < level) & (level <= above), from_above, found)
+        return found
+
+
+class Ranked(Orders):
+    """Order statistics in numpy: those at `cuts`, and the mean of the `top` highest, of rows of scores (B, n).
+
+    numpy partitions fast around one index only, so statistics are found one after another, each in the part of the row
+    that an earlier one has left it in; many of them are found by sorting. Looking only between two values of a sorted
+    sample is faster where numpy partitions slowly, with AVX-512 on a Zen 4, but slower where it does so fast. `room` is
+    memory of the maps' shape to move scores about in; what has been used before is far faster than new memory.
+
+    >>> ranked = Ranked(np.array([[3.0, 1.0, 2.0, 4.0]], np.float32), cuts=[1], top=2)
+    >>> ranked.around[1].at.tolist(), ranked.top_mean.tolist(), ranked.lowest.tolist(), ranked.highest.tolist()
+    ([2.0], [3.5], [1.0], [4.0])
+    """
+
+    def __init__(self, flat: F32, *, cuts: Sequence[int] = (), top: int = 0, room: F32 | None = None) -> None:
+        self._flat = flat
         n = flat.shape[1]
         rows = np.empty_like(flat) if room is None else room
         np.copyto(rows, flat)
         places = list(dict.fromkeys([*cuts, *([n - top] if top else [])]))
-        if len(places) > _FEW:
+        ordered = len(places) > _FEW
+        if ordered:
             rows.sort(axis=1)
         else:
             _partition(rows, places)
-        self._around = {index: _neighbours(rows, index, places) for index in cuts}
+        around = {index: _around_sorted(rows, index) if ordered else _around(rows, index, places) for index in cuts}
         # What lies between the cuts cannot be lower or higher, and what is no number comes last.
         low, high = rows[:, : min(places, default=n - 1) + 1], rows[:, max(places, default=0) :]
-        self.highest: F32 = high.max(axis=1)
-        """Highest value of each row, (B,)."""
-        self.span = self._score(low.min(axis=1)), self._score(self.highest)
-        """Lowest and highest score of each row, (B,) each; not finite where a value is not."""
-        self.at_highest: I64 = np.count_nonzero(high == self.highest[:, None], axis=1).astype(np.int64)
-        """How many values of each row are its highest, (B,)."""
-        for i in np.flatnonzero(self.at_highest == high.shape[1]):  # perhaps some before the cut are, too
-            self.at_highest[i] = np.count_nonzero(flat[i] == self.highest[i])
-        self.top_mean = self._mean(rows[:, n - top :]) if top else np.full(len(flat), np.nan, np.float32)
-        """Mean of the `top` highest scores of each row, summed in double precision, (B,)."""
+        highest = high.max(axis=1)
+        at_highest = np.count_nonzero(high == highest[:, None], axis=1).astype(np.int64)
+        for i in np.flatnonzero(at_highest == high.shape[1]):  # perhaps some before the cut are, too
+            at_highest[i] = np.count_nonzero(flat[i] == highest[i])
+        mean: F32 = np.full(len(flat), np.nan, np.float32)
+        if top:
+            mean = rows[:, n - top :].mean(axis=1, dtype=np.float64).astype(np.float32)
+        super().__init__((len(flat), n), around, low.min(axis=1), highest, at_highest, mean)
 
-    def statistic(self, index: int) -> F32:
-        """The score at `index` of each row in ascending order, (B,)."""
-        return self._score(self._around[index][1])
-
-    def beside(self, index: int) -> tuple[F32, F32]:
-        """The highest score before `index` and the lowest behind it, (B,) each; infinite at the ends."""
-        before, _, behind = self._around[index]
-        return self._score(before), self._score(behind)
-
-    def row(self, i: np.intp) -> F32:
-        """The scores of one map, (n,)."""
-        return self._score(self.flat[i])
+    def row(self, i: int) -> F32:
+        row: F32 = self._flat[i]
+        return row
 
     def statistics(self, index: I64) -> F32:
-        """The scores at an index for each row, (B,) -> (B,)."""
-        found = [np.partition(row, i)[i] for row, i in zip(self.flat, index, strict=True)]
-        return self._score(np.array(found, np.float32))
-
-    def values(self, level: F32, index: int | None = None) -> F32:
-        """Values that part the rows as the levels part their scores, (B,): value >= this wherever score >= level.
-
-        `index` is an order statistic near the levels, if there is one.
-        """
-        found: F32 = np.full(len(level), np.nan, np.float32)
-        if index is not None:
-            # Nearly always the level is the statistic's own score, or just above it, and no neighbour's is the same.
-            before, at, behind = self._around[index]
-            lower, here, upper = self._score(before) < level, self._score(at) >= level, self._score(behind) >= level
-            found = np.where(lower & here, at, np.where(~here & upper, behind, found))
-        for i in np.flatnonzero(np.isnan(found)):
-            found[i] = level[i] if self.bounds is None else _lowest(self.flat[i][self.row(i) >= level[i]])
-        return found
-
-    def count(self, value: F32) -> I64:
-        """How many values of each row are not below `value`, (B,) -> (B,)."""
-        n = self.flat.shape[1]
-        found = np.full(len(value), -1)
-        for cut, (before, at, behind) in self._around.items():
-            found = np.where((before < value) & (value <= at), n - cut, found)
-            found = np.where((at < value) & (value <= behind), n - cut - 1, found)
-        for i in np.flatnonzero(found < 0):
-            found[i] = np.count_nonzero(self.flat[i] >= value[i])
-        return found
-
-    def _mean(self, values: F32) -> F32:
-        score = self._score(values, out=values)  # the last that is asked of this memory
-        mean: F32 = score.mean(axis=1, dtype=np.float64).astype(np.float32)
-        return mean
-
-    def _score(self, values: F32, out: F32 | None = None) -> F32:
-        """Values as shares of the bounds, in numpy's arithmetic, which is torch's: one rounding for each step."""
-        if self.bounds is None:
-            return values
-        low, high = self.bounds
-        score: F32 = np.subtract(values, np.float32(low), out=out)
-        score /= np.float32(high - low)
-        return score
+        return np.array([np.partition(row, i)[i] for row, i in zip(self._flat, index, strict=True)], np.float32)
 
 
 _FEW = 4
@@ -133,14 +134,40 @@ def _partition(rows: F32, places: Sequence[int]) -> None:
         done.append(place)
 
 
-def _neighbours(rows: F32, index: int, places: Sequence[int]) -> tuple[F32, F32, F32]:
-    """The values next before `index`, at it and next behind it, (B,) each, in rows that have been cut at `places`."""
+def _around(rows: F32, index: int, places: Sequence[int]) -> Around:
+    """What is around an order statistic of rows that have been cut at `places`."""
+    n = rows.shape[1]
     start = max((place for place in places if place < index), default=0)
-    stop = min((place + 1 for place in places if place > index), default=rows.shape[1])
+    stop = min((place + 1 for place in places if place > index), default=n)
     none = np.full(len(rows), np.inf, np.float32)
-    before = rows[:, start:index].max(axis=1) if index > 0 else -none
-    behind = rows[:, index + 1 : stop].min(axis=1) if index + 1 < rows.shape[1] else none
-    return before, rows[:, index].copy(), behind
+    at = rows[:, index].copy()
+    below = rows[:, start:index].max(axis=1) if index > 0 else -none
+    above = rows[:, index + 1 : stop].min(axis=1) if index + 1 < n else none
+    from_at, from_above = np.full(len(rows), n - index), np.full(len(rows), n - index - 1)
+    for i in np.flatnonzero((below == at) | (above == at)).tolist():  # the same score lies beside it
+        lower, higher = rows[i] < at[i], rows[i] > at[i]
+        below[i] = rows[i][lower].max(initial=-np.inf)
+        above[i] = rows[i][higher].min(initial=np.inf)
+        from_at[i], from_above[i] = n - np.count_nonzero(lower), np.count_nonzero(higher)
+    return Around(below, at, above, from_at, from_above)
+
+
+def _around_sorted(rows: F32, index: int) -> Around:
+    """The same of sorted rows."""
+    n = rows.shape[1]
+    at = rows[:, index].copy()
+    first, behind = np.full(len(rows), index), np.full(len(rows), index + 1)
+    same = np.zeros(len(rows), np.bool_)
+    if index > 0:
+        same |= rows[:, index - 1] == at
+    if index + 1 < n:
+        same |= rows[:, index + 1] == at
+    for i in np.flatnonzero(same).tolist():
+        first[i], behind[i] = np.searchsorted(rows[i], at[i]), np.searchsorted(rows[i], at[i], side="right")
+    each = np.arange(len(rows))
+    below = np.where(first > 0, rows[each, first - 1], np.float32(-np.inf))
+    above = np.where(behind < n, rows[each, np.minimum(behind, n - 1)], np.float32(np.inf))
+    return Around(below, at, above, n - first, n - behind)
 
 
 def lowest_kept(score: F32, threshold: np.float32, strict: bool, *, stretched: bool) -> np.float32:

@@ -1,26 +1,27 @@
 """Maps against ground truth: one record a clip, under several protocols at once.
 
-Always on the CPU, so that the same maps give the same numbers whatever device made them. Protocols that look at the
-maps at the same size share the work of ranking pixels, and every mask is "from this score upward", so that a protocol
-costs a comparison and two counts more.
+On the device that made the maps, and the same numbers there as on a CPU: pixels are compared and counted, and what is
+rounded is rounded alike. Protocols that look at the maps at the same size share the work of ranking pixels, and every
+mask is "from this score upward", so that a protocol costs a comparison and two counts more.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from earsight.data.truth import truth_cells, truth_part
-from earsight.judging import scaled
-from earsight.levels import levels, need_finite, needed, order_statistic
+from earsight import looks_there
+from earsight.judging import Bounds, scaled
+from earsight.levels import levels, need_finite, needed
+from earsight.looks import Here, Look, Same, Truth
 from earsight.masking import native_confidence
 from earsight.metrics.base import F64, SIZES, Records
 from earsight.protocols import Protocol
@@ -34,52 +35,6 @@ THREADS = 8
 """Most threads that rank. Each of their calls takes Python's lock, and so do those that keep a GPU busy meanwhile."""
 
 
-@dataclass(frozen=True)
-class Truth:
-    """The ground truth of a clip, cut to the part of the picture that has any.
-
-    Args:
-        rows, columns: the part.
-        weight: float32 of that part, or None when it is 1 all over.
-        area: sum of the weights.
-        support: pixels with any weight.
-    """
-
-    rows: slice
-    columns: slice
-    weight: F32 | None
-    area: float
-    support: int
-
-    @classmethod
-    def of(cls, row: Row, size: int) -> Truth:
-        boxes = row.boxes if row.positive else ()
-        if len(boxes) == row.consensus == 1:  # by far the most common: one box, one annotator; nothing to draw
-            for x0, y0, x1, y1 in truth_cells(boxes, size):
-                pixels = (y1 - y0) * (x1 - x0)
-                return cls(slice(y0, y1), slice(x0, x1), None, float(pixels), pixels)
-        rows, columns, part = truth_part(boxes, size, row.consensus)
-        return cls(rows, columns, part, float(part.sum(dtype=np.float64)), int(np.count_nonzero(part)))
-
-    def at(self, row: int, column: int) -> float:
-        """Weight of one pixel of the picture."""
-        y, x = row - self.rows.start, column - self.columns.start
-        if not (0 <= y < self.rows.stop - self.rows.start and 0 <= x < self.columns.stop - self.columns.start):
-            return 0.0
-        return 1.0 if self.weight is None else float(self.weight[y, x])
-
-    def inside(self, picture: F32, value: np.float32) -> tuple[float, int]:
-        """Weight, and pixels with any weight, under the pixels of a map (H, W) that are not below `value`."""
-        if self.support == 0:
-            return 0.0, 0
-        mask = picture[self.rows, self.columns] >= value
-        if self.weight is None:
-            covered = int(np.count_nonzero(mask))
-            return float(covered), covered
-        covered = int(np.count_nonzero(mask & (self.weight > 0)))
-        return float(np.sum(self.weight, where=mask, dtype=np.float64)), covered
-
-
 def score(maps: Maps, rows: Sequence[Row], protocols: Sequence[Protocol], sizes: bool = False) -> list[Records]:
     """Records of these maps (B, h, w) and rows under each protocol; with `sizes` also at fixed prediction sizes.
 
@@ -88,77 +43,91 @@ def score(maps: Maps, rows: Sequence[Row], protocols: Sequence[Protocol], sizes:
     >>> [r.ciou.tolist() for r in score(Maps(left, left), [row], [Protocol("tiny", size=2)])]
     [[1.0]]
     """
-    looks: dict[tuple[Any, ...], list[int]] = {}
+    groups: dict[tuple[Any, ...], list[int]] = {}
     for i, protocol in enumerate(protocols):
         of = "dense" if maps.native is maps.dense else protocol.map
-        same = tuple(maps.which(of)[0].shape[1:]) == (protocol.size, protocol.size)
-        how = (protocol.size,) if same else (protocol.size, protocol.upsample, protocol.align_corners)
-        looks.setdefault((of, *how), []).append(i)
+        how = (
+            (protocol.size,)
+            if _as_large(maps, protocol)
+            else (protocol.size, protocol.upsample, protocol.align_corners)
+        )
+        groups.setdefault((of, *how), []).append(i)
     truths = cache(lambda size: [Truth.of(row, size) for row in rows])
     found: dict[int, Records] = {}
-    for (of, *_), at in looks.items():
-        first, here = protocols[at[0]], [protocols[i] for i in at]
+    for (of, *_), at in groups.items():
+        here = [protocols[i] for i in at]
         raw, bounds = maps.which(of)
-        grids: F32 = raw.detach().float().cpu().numpy()
-        pictures = _Pictures(grids, first)
-        for i, columns in zip(at, _columns(pictures, bounds, truths, here, sizes), strict=True):
-            if protocols[i].confidence == "max" and pictures.enlarged:
-                columns["confidence"] = scaled(grids.max(axis=(1, 2)), bounds).astype(np.float64)
+        raw = raw.detach().float()
+        for i, columns in zip(at, _columns(raw, bounds, truths, here, sizes), strict=True):
+            if protocols[i].confidence == "max" and not _as_large(maps, protocols[i]):
+                columns["confidence"] = scaled(raw.amax((1, 2)).cpu().numpy(), bounds).astype(np.float64)
             elif protocols[i].confidence == "native":
                 columns["confidence"] = native_confidence(maps).double().cpu().numpy()
             found[i] = Records.of(rows, **columns)
     return [found[i] for i in range(len(protocols))]
 
 
-class _Pictures:
-    """Maps (B, h, w) at the size of a protocol, made by whoever ranks them."""
-
-    def __init__(self, grids: F32, protocol: Protocol) -> None:
-        self._grids, self._protocol = grids, protocol
-        side = protocol.size
-        self.enlarged = grids.shape[1:] != (side, side)
-        self.at: F32 = _pictures.take(len(grids), side * side).reshape(-1, side, side) if self.enlarged else grids
-
-    def make(self, chunk: slice) -> F32:
-        """Those of a chunk, (n, H, W)."""
-        made, side = self.at[chunk], self._protocol.size
-        return upsampled(self._grids[chunk], side, side, self._protocol, out=made) if self.enlarged else made
+def _as_large(maps: Maps, protocol: Protocol) -> bool:
+    """Whether maps are of the protocol's size already."""
+    return tuple(maps.which(protocol.map)[0].shape[1:]) == (protocol.size, protocol.size)
 
 
 def _columns(
-    pictures: _Pictures,
-    bounds: tuple[float, float] | None,
+    raw: Tensor,
+    bounds: Bounds,
     truths_at: Callable[[int], list[Truth]],
     protocols: Sequence[Protocol],
     sizes: bool,
 ) -> list[dict[str, F64]]:
-    """What each protocol makes of maps at its size; `truths_at` gives their ground truth at a size.
-
-    Threads enlarge the maps and rank their pixels, chunk by chunk, in few and long calls of numpy; the many short ones
-    that follow are made here, where no other thread waits for them.
-    """
-    n = pictures.at[0].size
+    """What each protocol makes of maps (B, h, w) at its size; `truths_at` gives their ground truth at a size."""
+    n = protocols[0].size ** 2
     cuts, top = needed(protocols, n)
-    cuts += _size_cuts(n) if sizes else []
-    threads = min(torch.get_num_threads(), os.cpu_count() or 1, THREADS)
-    count = len(pictures.at)
-    each = min(CHUNK, -(-count // threads))
-    chunks = [slice(i, i + each) for i in range(0, count, each)]
-
-    def rank(chunk: slice) -> tuple[Ranked, list[int]]:
-        flat = pictures.make(chunk).reshape(-1, n)
-        peaks: list[int] = flat.argmax(axis=1).tolist()
-        return Ranked(flat, bounds, cuts=cuts, top=top, room=_room.take(len(flat), n)), peaks
-
-    ranks = _pool(threads).map(rank, chunks) if len(chunks) > 1 < threads else map(rank, chunks)
-    truths = truths_at(protocols[0].size)  # while the threads are at work
-    done = [
-        _chunk(pictures.at[chunk], ranked, peaks, truths[chunk], protocols, sizes)
-        for chunk, (ranked, peaks) in zip(chunks, ranks, strict=True)
-    ]
+    cuts = list(dict.fromkeys([*cuts, *(_size_cuts(n) if sizes else [])]))
+    how = _looks if raw.device.type == "cpu" else looks_there.looks
+    done = [_measured(look, protocols, sizes) for look in how(raw, bounds, protocols[0], cuts, top, truths_at)]
     return [
         {name: np.concatenate([one[i][name] for one in done]) for name in done[0][i]} for i in range(len(protocols))
     ]
+
+
+def _looks(
+    raw: Tensor,
+    bounds: Bounds,
+    protocol: Protocol,
+    cuts: Sequence[int],
+    top: int,
+    truths_at: Callable[[int], list[Truth]],
+) -> Iterator[Look]:
+    """Some of the maps at a time, on the CPU.
+
+    Threads enlarge the maps and rank their pixels, chunk by chunk, in few and long calls of numpy; the many short ones
+    that follow are made where these looks are used, where no other thread waits for them.
+    """
+    grids: F32 = raw.numpy()
+    side = protocol.size
+    same = grids.strides[0] == 0 and len(grids) > 1
+    grids = grids[:1] if same else grids
+    enlarge = grids.shape[1:] != (side, side)
+    change = enlarge or bounds is not None
+    scores = _scores.take(len(grids), side * side).reshape(-1, side, side) if change else grids
+    threads = min(torch.get_num_threads(), os.cpu_count() or 1, THREADS)
+    each = min(CHUNK, -(-len(grids) // threads))
+    chunks = [slice(i, i + each) for i in range(0, len(grids), each)]
+
+    def rank(chunk: slice) -> Ranked:
+        here = scores[chunk]
+        if enlarge:
+            upsampled(grids[chunk], side, side, protocol, out=here)
+        if bounds is not None:
+            np.subtract(here if enlarge else grids[chunk], np.float32(bounds[0]), out=here)
+            here /= np.float32(bounds[1] - bounds[0])
+        flat = here.reshape(-1, side * side)
+        return Ranked(flat, cuts=cuts, top=top, room=_room.take(*flat.shape))
+
+    ranks = _pool(threads).map(rank, chunks) if len(chunks) > 1 < threads else map(rank, chunks)
+    truths = truths_at(side)  # while the threads are at work
+    for chunk, ranked in zip(chunks, ranks, strict=True):
+        yield Same(scores[0], ranked, truths) if same else Here(scores[chunk], ranked, truths[chunk])
 
 
 @cache
@@ -181,57 +150,42 @@ class _Room(threading.local):
 
 _room = _Room()
 """Where one chunk is ranked."""
-_pictures = _Room()
-"""Where maps are enlarged to, all that are scored at a time."""
+_scores = _Room()
+"""The scores at the size of a protocol, of all maps that are scored at a time."""
 
 
-def _chunk(
-    pictures: F32,
-    ranked: Ranked,
-    peaks: Sequence[int],
-    truths: Sequence[Truth],
-    protocols: Sequence[Protocol],
-    sizes: bool,
-) -> list[dict[str, F64]]:
-    n = pictures[0].size
-    need_finite(ranked.span)
-    area = np.array([truth.area for truth in truths])
-    support = np.array([truth.support for truth in truths])
-    counts: dict[bytes, F64] = {}
-
-    def counted(level: F32, index: int | None) -> F64:
-        """Weight inside, pixels inside and pixels in all from `level` upward, (3, B); the same values only once.
-
-        `index` is the order statistic that the level comes from, if any.
-        """
-        value = ranked.values(level, index)
-        key = value.tobytes()
-        if key not in counts:
-            inside = [truth.inside(one, v) for truth, one, v in zip(truths, pictures, value, strict=True)]
-            counts[key] = np.array([[a for a, _ in inside], [b for _, b in inside], ranked.count(value)], np.float64)
-        return counts[key]
-
-    peak = np.array([truth.at(*divmod(place, pictures.shape[2])) for truth, place in zip(truths, peaks, strict=True)])
-    for i in np.flatnonzero(ranked.at_highest > 1).tolist():  # then the peak is any of them: what their mean says
-        peak[i] = truths[i].inside(pictures[i], ranked.highest[i])[0] / ranked.at_highest[i]
+def _measured(look: Look, protocols: Sequence[Protocol], sizes: bool) -> list[dict[str, F64]]:
+    """The columns of records under each protocol."""
+    ranked, area = look.ranked, look.area
+    need_finite((ranked.lowest, ranked.highest))
+    kept = [levels(ranked, protocol, look.support) for protocol in protocols]
+    by_size = [ranked.around[index].at for index in _size_cuts(ranked.pixels)] if sizes else []
+    counted = _counts(look, [ranked.highest, *kept, *by_size])
+    peak, fixed = counted[0][0] / ranked.at_highest, counted[1 + len(kept) :]
     out: list[dict[str, F64]] = []
-    for protocol in protocols:
-        kept = counted(levels(ranked, protocol, support), order_statistic(protocol, n))
+    for protocol, counts in zip(protocols, counted[1:], strict=False):
         columns = {
             "area": area,
-            "support": support.astype(np.float64),
-            "predicted": kept[2],
-            "ciou": _ciou(kept, area, protocol),
-            "peak": peak,
-            "confidence": ranked.span[1].astype(np.float64),  # "peak", and "max" of maps as large as this; see `score`
+            "support": look.support.astype(np.float64),
+            "predicted": counts[2],
+            "ciou": _ciou(counts, area, protocol),
+            "peak": peak,  # where several pixels are the highest it is any of them: what their mean says
+            "confidence": ranked.highest.astype(np.float64),  # "peak", and "max" of maps as large as this; see `score`
         }
         if protocol.confidence == "top_quarter_mean":
             columns["confidence"] = ranked.top_mean.astype(np.float64)
         if sizes:
-            many = [counted(ranked.statistic(index), index) for index in _size_cuts(n)]
-            columns["by_size"] = np.stack([_ciou(one, area, protocol) for one in many], axis=1)
+            columns["by_size"] = np.stack([_ciou(one, area, protocol) for one in fixed], axis=1)
         out.append(columns)
     return out
+
+
+def _counts(look: Look, asked: Sequence[F32]) -> list[F64]:
+    """What `inside` says of each of these levels (B,), (3, B); the same ones are asked about only once."""
+    keys = [level.tobytes() for level in asked]
+    once = dict(zip(keys, asked, strict=True))
+    found = dict(zip(once, look.inside(np.stack(list(once.values()))).swapaxes(0, 1), strict=True))
+    return [found[key] for key in keys]
 
 
 def _size_cuts(pixels: int) -> list[int]:
