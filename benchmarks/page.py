@@ -23,6 +23,7 @@ NAMES = {
 }
 COMMANDS = {
     "whole_set": "python -m benchmarks.whole_set --pack PACK --json benchmarks/results/whole_set.json",
+    "eval_command": "python -m benchmarks.eval_command --pack PACK --json benchmarks/results/eval_command.json",
     "precision": "python -m benchmarks.precision --json benchmarks/results/precision.json",
     "precision_resnet18": "python -m benchmarks.precision --encoders resnet18 "
     "--json benchmarks/results/precision_resnet18.json",
@@ -107,7 +108,7 @@ def _epochs(found: dict[str, Any]) -> str:
     return table(["", "measured"], lines)
 
 
-def _whole_set(found: dict[str, Any]) -> str:
+def _named(found: dict[str, Any]) -> str:
     return table(
         ["", "measured"], [[name.replace("_", " "), number(value)] for name, value in found["numbers"].items()]
     )
@@ -139,7 +140,8 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "epoch": _epochs,
     "epoch_resident": _epochs,
     "schedule": _epochs,
-    "whole_set": _whole_set,
+    "whole_set": _named,
+    "eval_command": _named,
     "precision": _precision,
     "precision_resnet18": _precision,
     "precision_steady": _precision,

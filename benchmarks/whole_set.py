@@ -39,8 +39,8 @@ def run(opened: Callable[[], ClipSet], how: How) -> dict[str, float]:
     """Clips a second: of everything, of the data, of data and maps, of the encoders, and of scoring; medians of rounds
     in which each comes once, so that a machine that is slower for a while is so for all of them.
 
-    All numbers are worked out, those of predictions of a fixed size too, as `earsight eval` does. The set is opened anew
-    each time, because it remembers which clips it has found undamaged.
+    All numbers are worked out, those of predictions of a fixed size too, as `earsight eval` does. The set is opened
+    anew each time, because it remembers which clips it has found undamaged.
     """
     config = slavc.Config(encoders=Encoders(kind="resnet18" if how.gpu else "small", weights="random"))
     model = placed(slavc.Model(config, Inputs()), how.device).eval()

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.measure import How, Result, compare
 
 from benchmarks import __main__ as command
-from benchmarks import big_pack, epoch, measure, memory, page, precision, telling, whole_set
+from benchmarks import big_pack, epoch, eval_command, measure, memory, page, precision, telling, whole_set
 from earsight.errors import DataError, UsageError
 
 RESULT = Result("scoring", "2 maps", "fast", "slow", 2, "maps", 0.5, 2.0, {"largest difference": 1e-9})
@@ -118,6 +118,25 @@ def test_a_whole_set_is_evaluated_and_measured(tmp_path: Path, capsys: pytest.Ca
     assert "| clips per second | " in page.text(f"{first}{last}", tmp_path)
 
 
+@pytest.mark.slow
+def test_the_whole_command_is_timed_in_a_process_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    big_pack.make(tmp_path / "pack", rows=12, split="test")
+    monkeypatch.setattr(eval_command, "TIMES", 1)
+    eval_command.main(["--pack", str(tmp_path / "pack"), "--device", "cpu"])
+    told = dict(line.split(": ") for line in capsys.readouterr().out.splitlines())
+    parts = [float(told[name]) for name in ("start_of_the_process", "real_sound", "shuffled_or_silent_sound", "report")]
+    assert 0 < sum(parts) < float(told["seconds_of_the_command"])
+
+
+@pytest.mark.slow
+def test_a_command_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eval_command, "SPEC", "no_such_set")
+    with pytest.raises(DataError, match=r"Expected an evaluation of .*, but it ended with:\n(.|\n)*no_such_set"):
+        eval_command.run(tmp_path, "cpu", tmp_path)
+
+
 def test_precisions_are_told_with_their_seeds(tmp_path: Path) -> None:
     numbers = {"fp32": {"ap": [0.5, 0.6], "max_f1": [0.4, 0.4], "loc_acc": [0.3, 0.1]}}
     about = {"gpu": "", "cpu": "a CPU", "cores": 1, "torch": "2.11", "commit": "abc"}
@@ -128,13 +147,13 @@ def test_precisions_are_told_with_their_seeds(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("main", [epoch.main, whole_set.main, precision.main])
+@pytest.mark.parametrize("main", [epoch.main, whole_set.main, eval_command.main, precision.main])
 def test_a_gpu_that_is_not_there_is_told(
     main: Callable[[list[str]], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(SystemExit, match="2"):
-        main(["--pack", "p", "--out", "r"] if main is epoch.main else ["--pack", "p"] if main is whole_set.main else [])
+        main(["--pack", "p", "--out", "r"] if main is epoch.main else [] if main is precision.main else ["--pack", "p"])
     assert "Expected a GPU, but torch finds none. Give --device cpu." in capsys.readouterr().err
 
 

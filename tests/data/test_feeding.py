@@ -28,13 +28,16 @@ def parcel(decoded: bool) -> Sent:
 
 
 @pytest.mark.parametrize("flat", [False, True])
-def test_only_batches_that_the_device_decodes_wait_for_each_other(flat: bool) -> None:
+def test_only_batches_that_the_device_decodes_wait_for_each_other(flat: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def held(sent: list[Sent]) -> list[feeding._Held]:
         return [feeding._Held(one.flat() if flat else one, None) for one in sent]
 
     def sizes(sent: list[Sent]) -> list[int]:
         return [len(group) for group in feeding._groups(iter(held(sent)))]
 
-    assert sizes([parcel(False)] * 12) == [1, 2, feeding.TOGETHER, feeding.TOGETHER, 1]
+    monkeypatch.setattr(feeding, "TOGETHER", 4)
+    assert sizes([parcel(False)] * 18) == [1, 1, 1, 2, 3, 4, 4, 2], "few at first, then four clips together"
+    monkeypatch.setattr(feeding, "TOGETHER", 0)
+    assert sizes([parcel(False)] * 3) == [1, 1, 1], "a batch of more clips is never parted"
     assert sizes([parcel(True)] * 3) == [1, 1, 1]
     assert sizes([Sent(None, ()), parcel(True)]) == [1, 1]

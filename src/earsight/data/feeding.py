@@ -23,8 +23,10 @@ from earsight.data.parcel import Parcel
 from earsight.device import numbered
 from earsight.types import Batch
 
-TOGETHER = 4
-"""Batches whose pictures are decoded together, where the device decodes them."""
+TOGETHER = 512
+"""Clips whose pictures are decoded together, where the device decodes them."""
+HELD = 4
+"""Batches that wait for their turn to be unpacked."""
 AHEAD = 8
 """Batches that lie ready on a GPU, so that it has work while the next ones are decoded."""
 TURNS = 0.0005
@@ -181,11 +183,14 @@ def _unpacking(device: torch.device) -> torch.cuda.Stream:
 
 def _groups(held: Iterator[_Held]) -> Iterator[list[_Held]]:
     """Batches whose pictures are yet to be decoded several at a time, others as they come. At first there are few in a
-    group, since the device has nothing to do until they are there."""
-    more = 0
+    group, and later at most half as many as before, so that the device has something to do until they are there."""
+    given = 0
     for one in held:
-        yield [one, *islice(held, more)] if one.sent.has_files else [one]
-        more = min(2 * more + 1, TOGETHER - 1)
+        files = one.sent.files
+        many = min((given + 1) // 2, TOGETHER // files) if files else 1
+        group = [one, *islice(held, max(many, 1) - 1)]
+        given += len(group)
+        yield group
 
 
 def _unpacked(sent: Generator[Sent, None, None], device: torch.device) -> Generator[_Ready, None, None]:
@@ -193,7 +198,7 @@ def _unpacked(sent: Generator[Sent, None, None], device: torch.device) -> Genera
     torch.cuda.set_device(device)
     stream = _unpacking(device)
     idle: queue.SimpleQueue[_Locked] = queue.SimpleQueue()
-    with closing(ahead(_held(sent, device, stream, idle), TOGETHER)) as held, torch.cuda.stream(stream):
+    with closing(ahead(_held(sent, device, stream, idle), HELD)) as held, torch.cuda.stream(stream):
         for group in _groups(held):
             for loaded, one in zip(deliver([one.sent for one in group], device), group, strict=True):
                 event = torch.cuda.Event()  # type: ignore[no-untyped-call]

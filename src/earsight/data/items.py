@@ -55,10 +55,10 @@ class Sent(NamedTuple):
     failures: tuple[Failure, ...]
 
     @property
-    def has_files(self) -> bool:
-        """Whether pictures are yet to be decoded."""
+    def files(self) -> int:
+        """Clips whose pictures are yet to be decoded."""
         batch = self.batch.form if isinstance(self.batch, Flat) else self.batch
-        return isinstance(batch, Parcel) and not batch.pictures.decoded
+        return len(batch) if isinstance(batch, Parcel) and not batch.pictures.decoded else 0
 
     def flat(self, room: Room | None = None) -> Sent:
         """With the batch in one piece, for another process; in some of `room` if that is given."""

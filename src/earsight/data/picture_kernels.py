@@ -26,8 +26,9 @@ def level(x):
 
 
 @triton.jit
-def see(pictures, sizes, views, out, side, block: tl.constexpr):
-    """One row of what is seen of one picture.
+def see(pictures, sizes, views, out, side, lines: tl.constexpr, block: tl.constexpr):
+    """Some rows of what is seen of one picture, `lines` of them: rows beside each other are made of the same pixels,
+    whose own rows are filtered once for all.
 
     Args:
         pictures: int64 (B, 4), addresses of uint8 pictures; bytes from a colour to the next, from a pixel to the next
@@ -36,7 +37,8 @@ def see(pictures, sizes, views, out, side, block: tl.constexpr):
         views: int64 (B, 5), height and width that each is resized to, left and top of the square, 1 where mirrored.
         out: uint8 (B, 3, side, side).
     """
-    picture, row = tl.program_id(0) // side, tl.program_id(0) % side
+    groups = tl.cdiv(side, lines)
+    picture, row = tl.program_id(0) // groups, tl.program_id(0) % groups * lines + tl.arange(0, lines)
     data = tl.load(pictures + 4 * picture).to(tl.pointer_type(tl.uint8))
     next_colour, next_pixel = tl.load(pictures + 4 * picture + 1), tl.load(pictures + 4 * picture + 2)
     next_row = tl.load(pictures + 4 * picture + 3)
@@ -44,10 +46,10 @@ def see(pictures, sizes, views, out, side, block: tl.constexpr):
     view = views + 5 * picture
     left, top, flip = tl.load(view + 2), tl.load(view + 3), tl.load(view + 4)
 
-    # What one row and each column see: pixels from `first` on, at distances from `middle` over `stretch`.
+    # What each row and each column see: pixels from `first` on, at distances from `middle` over `stretch`.
     scale = high.to(tl.float32) / tl.load(view).to(tl.float32)
     stretch = tl.maximum(scale, 1.0)
-    middle = (top + row).to(tl.float32) * scale + 0.5 * scale
+    middle = (top + tl.minimum(row, side - 1)).to(tl.float32) * scale + 0.5 * scale
     first = tl.maximum((middle - 2 * stretch + 0.5).to(tl.int32), 0)
     last = tl.minimum((middle + 2 * stretch + 0.5).to(tl.int32), high)
 
@@ -64,20 +66,32 @@ def see(pictures, sizes, views, out, side, block: tl.constexpr):
         pixel = first_x + tap
         weight = cubic((pixel.to(tl.float32) + 0.5 - middle_x) / stretch_x)
         total_x += tl.where(pixel < wide, weight, 0.0)
-    total = 0.0
-    for up in range(first, last):
-        total += cubic((up + 0.5 - middle) / stretch)
 
-    for colour in range(3):
-        seen = tl.zeros((block,), tl.float32)
-        for up in range(first, last):
-            line = data + colour * next_colour + up * next_row
-            value = tl.zeros((block,), tl.float32)
-            for tap in range(taps):
-                pixel = first_x + tap
-                here = (pixel < wide) & (at < side)
-                weight = cubic((pixel.to(tl.float32) + 0.5 - middle_x) / stretch_x)
-                value += weight * tl.load(line + pixel * next_pixel, here, 0).to(tl.float32)
-            seen += cubic((up + 0.5 - middle) / stretch) * level(value / total_x)
-        place = ((picture * 3 + colour).to(tl.int64) * side + row) * side + at
-        tl.store(out + place, level(seen / total).to(tl.uint8), at < side)
+    total = tl.zeros((lines,), tl.float32)
+    red = tl.zeros((lines, block), tl.float32)
+    green = tl.zeros((lines, block), tl.float32)
+    blue = tl.zeros((lines, block), tl.float32)
+    for up in range(tl.min(first), tl.max(last)):
+        line = data + up * next_row
+        r = tl.zeros((block,), tl.float32)
+        g = tl.zeros((block,), tl.float32)
+        b = tl.zeros((block,), tl.float32)
+        for tap in range(taps):
+            pixel = first_x + tap
+            here = (pixel < wide) & (at < side)
+            weight = cubic((pixel.to(tl.float32) + 0.5 - middle_x) / stretch_x)
+            place = line + pixel * next_pixel
+            r += weight * tl.load(place, here, 0).to(tl.float32)
+            g += weight * tl.load(place + next_colour, here, 0).to(tl.float32)
+            b += weight * tl.load(place + 2 * next_colour, here, 0).to(tl.float32)
+        share = tl.where((up >= first) & (up < last), cubic((up + 0.5 - middle) / stretch), 0.0)
+        total += share
+        red += share[:, None] * level(r / total_x)[None, :]
+        green += share[:, None] * level(g / total_x)[None, :]
+        blue += share[:, None] * level(b / total_x)[None, :]
+
+    place = out + (picture * 3).to(tl.int64) * side * side + row[:, None] * side + at[None, :]
+    seen = (row < side)[:, None] & (at < side)[None, :]
+    tl.store(place, level(red / total[:, None]).to(tl.uint8), seen)
+    tl.store(place + side * side, level(green / total[:, None]).to(tl.uint8), seen)
+    tl.store(place + 2 * side * side, level(blue / total[:, None]).to(tl.uint8), seen)

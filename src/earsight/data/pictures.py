@@ -16,6 +16,9 @@ from earsight.types import U8
 REACH = 2
 """Pixels to each side that the bicubic filter sees; when it makes a picture smaller, as many times more."""
 
+LINES = 8
+"""Rows of a picture that a GPU makes at a time."""
+
 
 def cut_and_resized(frame: U8, height: int, width: int, left: int, top: int, side: int, flip: bool = False) -> Tensor:
     """The square at (left, top) of a picture resized to (height, width), uint8 (3, H, W) -> uint8 (3, side, side).
@@ -86,5 +89,6 @@ def cut_pictures(places: Tensor, sizes: Tensor, views: Tensor, side: int, device
     if device.type == "cuda":
         places = places.pin_memory()
     given = [x.to(device, non_blocking=True) for x in (places, sizes, views)]
-    picture_kernels.see[(len(places) * side,)](*given, out, side, 1 << (side - 1).bit_length())
+    programs = len(places) * -(-side // LINES)
+    picture_kernels.see[(programs,)](*given, out, side, LINES, 1 << (side - 1).bit_length())
     return out
