@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from earsight import bootstrap
-from earsight.bootstrap import NAMES, Difference, intervals, over_seeds, paired
+from earsight.bootstrap import Difference, drawn, intervals, over_seeds, paired
+from earsight.draws import NAMES, Ordered, Room, counted
 from earsight.errors import DataError, UsageError
 from earsight.evaluate import measure
-from earsight.metrics.base import Records, module_of
+from earsight.metrics.base import Records, hits, module_of, ratio
 from earsight.protocols import get
 from earsight.types import Row
 
@@ -29,25 +30,48 @@ def some(count: int = 60, seed: int = 0, skill: float = 0.0, digits: int = 1, ne
     )
 
 
-@pytest.mark.parametrize("protocol", ["exact", "official", "paper"])
+def ordered(records: Records, protocol: str) -> Ordered:
+    return Ordered(records, get(protocol), Room(len(records)))
+
+
+@pytest.mark.parametrize("protocol", ["exact", "official", "paper", "exact:f1=official"])
 @pytest.mark.parametrize("count", [1, 2, 60, 431])
-def test_counts_give_the_numbers_of_compute_draw_by_draw(protocol: str, count: int) -> None:
-    records = some(count).sorted_by_id()
-    ordered = bootstrap._Ordered(records, get(protocol))
-    for counts in bootstrap._counts(records, 40, seed=3):
-        fast = ordered.measure(counts)
+@pytest.mark.parametrize("digits", [1, 9])
+def test_counts_give_the_numbers_of_compute_draw_by_draw(protocol: str, count: int, digits: int) -> None:
+    records = some(count, digits=digits).sorted_by_id()
+    fast_for = ordered(records, protocol)
+    for counts in counted(records.positives, 41, seed=3):
+        fast = fast_for.measure(counts)
         for i, row in enumerate(counts):
-            drawn = records.drawn(np.repeat(np.arange(count), row.astype(int)))
             slow: dict[str, float] = {}
             for module in {module_of(name) for name in NAMES}:
-                slow.update(module.compute(drawn, get(protocol)))
+                slow.update(module.compute(records.drawn(np.repeat(np.arange(count), row)), get(protocol)))
             for name in NAMES:
                 assert fast[name][i] == pytest.approx(slow[name], abs=1e-12, nan_ok=True), (name, i)
+                assert np.array_equal(fast_for.measure(counts, (name,))[name], fast[name], equal_nan=True)
+
+
+@pytest.mark.parametrize("digits", [1, 2, 9])
+def test_areas_have_the_digits_they_had_when_every_step_was_added_up(digits: int) -> None:
+    records = some(431, digits=digits).sorted_by_id()
+    order = np.argsort(-records.confidence, kind="stable")
+    confidence, positive = records.confidence[order], records.positives[order]
+    last = np.flatnonzero(np.append(np.diff(confidence) != 0, True))
+    for counts in counted(records.positives, 13, seed=0):  # of which the last comes alone
+        found = ordered(records, "exact").measure(counts, ("ap", "auroc"))
+        for i, row in enumerate(counts[:, order]):
+            claims, above, tp = (np.cumsum(row * one)[last] for one in (1, positive, hits(records, EXACT)[order]))
+            added = ratio(tp, claims) * np.diff(ratio(tp, tp + positive.sum() - above), prepend=0.0)
+            assert found["ap"][i] == (np.cumsum(added)[-1] if len(counts) > 1 else added.sum())
+            more, equal = np.diff(above, prepend=0), np.diff(claims - above, prepend=0)
+            below = (~positive).sum() - (claims - above)
+            won = (more * (below + 0.5 * equal)).sum()
+            assert found["auroc"][i] == won / (positive.sum() * (~positive).sum())
 
 
 def test_draws_keep_the_number_of_positives_and_of_negatives() -> None:
     records = some().sorted_by_id()
-    for counts in bootstrap._counts(records, 50, seed=0):
+    for counts in counted(records.positives, 50, seed=0):
         assert (counts[:, records.positives].sum(axis=1) == records.positives.sum()).all()
         assert (counts.sum(axis=1) == len(records)).all()
 
@@ -117,6 +141,31 @@ def test_a_better_model_is_told_from_chance_and_the_sign_turns_with_the_order() 
     )
 
 
+@pytest.mark.parametrize("protocol", ["exact", "official"])
+def test_models_that_are_drawn_together_have_the_numbers_they_have_alone(protocol: str) -> None:
+    names = ("ap", "iiou", "loc_acc", "false_alarm_at_90", "max_f1", "auroc")
+    whole = [heard_with(2, 40, seed) for seed in range(3)]
+    turned = whole[1].where(np.random.default_rng(0).permutation(len(whole[1])))
+    fewer = whole[2].where(np.arange(len(whole[2])) % 7 > 0)
+    models = [whole[0], turned, fewer, some(50), some(50, negatives=False)]
+    found = drawn(models, get(protocol), names, draws=21, seed=4)
+    for one, records in zip(found, models, strict=True):
+        alone = intervals(records, get(protocol), names, draws=21, seed=4, level=0.8)
+        assert str(one.intervals(0.8)) == str(alone)  # as text, because NaN is not equal to itself
+    for other, records in zip(found[:3], models, strict=False):
+        expected = paired(models[0], records, get(protocol), names[:3], draws=21, seed=4, level=0.8)
+        assert found[0].minus(other, names[:3], 0.8) == expected
+    assert found[0].minus(found[2], ("ap",))["ap"].unshared == len(whole[2]) - len(fewer) > 0
+
+
+def test_models_that_were_not_drawn_alike_are_drawn_again() -> None:
+    a, b = some(90, digits=9), some(90, seed=1, digits=9)
+    (mine,) = drawn([a], EXACT, ("ap",), draws=30)
+    for protocol, draws, seed in ((get("official"), 30, 0), (EXACT, 20, 0), (EXACT, 30, 1)):
+        (other,) = drawn([b], protocol, ("ap",), draws, seed)
+        assert mine.minus(other, ("ap",)) == paired(a, b, EXACT, ("ap",), draws=30)
+
+
 def test_p_is_twice_the_smaller_side_with_one_more_draw_on_it() -> None:
     assert bootstrap._p(np.array([1.0, 2.0, -1.0, 3.0])) == pytest.approx(2 * 2 / 5)
     assert bootstrap._p(np.array([1.0, 0.0])) == 1.0
@@ -146,8 +195,9 @@ def test_records_of_other_clips_are_refused() -> None:
 
 
 def test_bad_settings_are_refused() -> None:
-    with pytest.raises(UsageError, match="Expected at least 1 draw, but got 0"):
-        intervals(some(), EXACT, draws=0)
+    for measured in (lambda: intervals(some(), EXACT, draws=0), lambda: drawn([some()], EXACT, draws=0)):
+        with pytest.raises(UsageError, match="Expected at least 1 draw, but got 0"):
+            measured()
     with pytest.raises(UsageError, match="Expected a level between 0 and 1, but got 95"):
         intervals(some(), EXACT, level=95)
     with pytest.raises(UsageError, match="Unknown number 'app', did you mean 'ap'"):

@@ -10,21 +10,18 @@ one value for each, and `of_units(values, protocol)`: for them whole units are d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 
 from earsight.config import need
+from earsight.draws import NAMES, Ordered, Room, counted
 from earsight.errors import DataError
-from earsight.metrics.base import F64, Records, hits, module_of, ratio
-from earsight.metrics.loc_acc import GRID
+from earsight.metrics.base import F64, Records, module_of
 from earsight.protocols import Protocol
 from earsight.types import I64
-
-NAMES = ("ap", "max_f1", "loc_acc", "auc", "auroc")
-AT_ONCE = 4
-"""Draws that are measured together, few enough to stay in the cache; changes the speed and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +44,37 @@ class Difference:
     unshared: int
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """What was measured of one model: each number of all clips, and of each draw.
+
+    Args:
+        records: the model's, in the order of their ids.
+        protocol, draws, seed: how they were measured and drawn.
+        whole: each number of all clips, each once.
+        values: each number of each draw, (draws,).
+    """
+
+    records: Records
+    protocol: Protocol
+    draws: int
+    seed: int
+    whole: Mapping[str, float]
+    values: Mapping[str, F64]
+
+    def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
+        """What `intervals` gives for these records."""
+        return {name: _middle(values, level) for name, values in self.values.items()}
+
+    def minus(self, other: Drawn, names: Sequence[str], level: float = 0.95) -> dict[str, Difference]:
+        """What `paired` gives for the records of both; clips are drawn again only where the two have not the same."""
+        a, b = self.records, other.records
+        how, theirs = ((one.protocol.hash, one.draws, one.seed) for one in (self, other))
+        if how != theirs or not np.array_equal(a.id, b.id) or not np.array_equal(a.positives, b.positives):
+            return paired(a, b, self.protocol, names, self.draws, self.seed, level)
+        return _differences(self, other, names, level, unshared=0)
+
+
 def intervals(
     records: Records,
     protocol: Protocol,
@@ -60,9 +88,7 @@ def intervals(
     A number that some draws leave undefined (a rare kind of clip may not be drawn) has the interval of the others.
     """
     _check(draws, level)
-    records = records.sorted_by_id()
-    values = _drawn([records], protocol, names, draws, seed)[0]
-    return {name: _middle(values[name], level) for name in names}
+    return drawn([records], protocol, names, draws, seed)[0].intervals(level)
 
 
 def paired(
@@ -87,23 +113,15 @@ def paired(
             "Compare results on the same set."
         )
     unshared = len(a) + len(b) - 2 * len(shared)
-    a, b = a.where(at_a), b.where(at_b)  # in the order of their ids
+    a, b = a.where(at_a), b.where(at_b)
     if (a.positives != b.positives).any():
         other = a.id[a.positives != b.positives][0]
         raise DataError(
             f"Expected clips that are positive in both or in neither, but got '{other}' as both. "
             "Compare results on the same list."
         )
-    values_a, values_b = _drawn([a, b], protocol, names, draws, seed)
-    once = np.ones((1, len(shared)))
-    whole_a, whole_b = (_measured(_Ordered(one, protocol), one, protocol, names, once) for one in (a, b))
-    out = {}
-    for name in names:
-        difference = values_a[name] - values_b[name]
-        low, high = _middle(difference, level)
-        value = float(whole_a[name][0] - whole_b[name][0])
-        out[name] = Difference(value, low, high, _p(difference), len(shared), unshared)
-    return out
+    first, second = drawn([a, b], protocol, names, draws, seed)
+    return _differences(first, second, names, level, unshared)
 
 
 def over_seeds(
@@ -120,117 +138,55 @@ def over_seeds(
     """
     _check(draws, level)
     need(len(runs) > 0, "at least one run", 0)
-    runs = [records.sorted_by_id() for records in runs]
-    if any(len(one) != len(runs[0]) or (one.id != runs[0].id).any() for one in runs):
+    ids = [np.sort(records.id) for records in runs]
+    if any(not np.array_equal(one, ids[0]) for one in ids):
         raise DataError("Expected runs measured on the same clips, but their ids differ. Measure all on one list.")
-    values = _drawn(runs, protocol, names, draws, seed)
+    found = drawn(runs, protocol, names, draws, seed)
     chosen = np.random.default_rng((seed, 1)).integers(0, len(runs), (draws, len(runs)))
-    once = np.ones((1, len(runs[0])))
-    whole = [_measured(_Ordered(one, protocol), one, protocol, names, once) for one in runs]
     out = {}
     for name in names:
-        by_run = np.stack([value[name] for value in values], axis=1)
+        by_run = np.stack([one.values[name] for one in found], axis=1)
         low, high = _middle(np.take_along_axis(by_run, chosen, axis=1).mean(axis=1), level)
-        out[name] = (float(np.mean([one[name][0] for one in whole])), low, high)
+        out[name] = (float(np.mean([one.whole[name] for one in found])), low, high)
     return out
 
 
-class _Ordered:
-    """Records in the order of their confidence, so that a draw is measured from how often each clip is in it.
-
-    `last` holds the position of the last of each run of equal confidences, highest first: equal ones are one step.
-    """
-
-    def __init__(self, records: Records, protocol: Protocol) -> None:
-        self.order = np.argsort(-records.confidence, kind="stable")
-        confidence = records.confidence[self.order]
-        self.last = np.flatnonzero(np.append(np.diff(confidence) != 0, True)[: len(records)])
-        self.positive = records.positives[self.order].astype(np.float64)
-        self.hit = hits(records, protocol)[self.order].astype(np.float64)
-        self.reached = (records.ciou[self.order, None] >= GRID).astype(np.float64)  # NaN, a negative, reaches nothing
-        self.protocol, self.positives = protocol, int(records.positives.sum())
-        self.negatives = len(records) - self.positives
-
-    def measure(self, counts: F64, names: Sequence[str] = NAMES) -> dict[str, F64]:
-        """Those of NAMES for draws that hold each clip `counts` (B, N) times; equal to the metrics' own compute."""
-        out = {name: np.full(len(counts), np.nan) for name in names}
-        if self.positives == 0:
-            return out
-        counts = counts[:, self.order]
-        claims = np.cumsum(counts, axis=1)[:, self.last]
-        positive = np.cumsum(counts * self.positive, axis=1)[:, self.last]
-        if "auc" in names:
-            share: F64 = counts @ self.reached / self.positives
-            out["auc"] = np.asarray(np.trapezoid(share, GRID, axis=1))
-        if "auroc" in names and self.negatives:
-            out["auroc"] = self._auroc(positive, claims - positive)
-        if not {"ap", "max_f1", "loc_acc"}.intersection(names):
-            return out
-        tp = np.cumsum(counts * self.hit, axis=1)[:, self.last]
-        if "loc_acc" in names:
-            out["loc_acc"] = tp[:, -1] / self.positives
-        precision, recall = ratio(tp, claims), ratio(tp, tp + self.positives - positive)
-        if "ap" in names:
-            out["ap"] = self._average_precision(precision, recall, claims)
-        if "max_f1" in names:
-            out["max_f1"] = self._max_f1(precision, recall, claims)
-        return out
-
-    def _average_precision(self, precision: F64, recall: F64, claims: F64) -> F64:
-        if self.protocol.average_precision == "full":
-            full: F64 = (precision * np.diff(recall, axis=1, prepend=0.0)).sum(axis=1)
-            return full
-        n = self.positives + self.negatives
-        at = self._steps(claims, np.arange(1, n, max(1, n // 200)))
-        precision, recall = np.take_along_axis(precision, at, axis=1), np.take_along_axis(recall, at, axis=1)
-        later = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
-        total: F64 = (later[:, :-1] * np.diff(recall, axis=1)).sum(axis=1)
-        return total
-
-    def _max_f1(self, precision: F64, recall: F64, claims: F64) -> F64:
-        if self.protocol.f1 == "official":
-            n = self.positives + self.negatives
-            at = self._steps(claims, np.arange(n)[:: -max(1, n // 10)])
-            precision, recall = np.take_along_axis(precision, at, axis=1), np.take_along_axis(recall, at, axis=1)
-        both = precision + recall
-        f1: F64 = np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0).max(axis=1)
-        return f1
-
-    def _steps(self, claims: F64, ranks: I64) -> I64:
-        """Where in the curve the clips at these ranks of the draw (0 is the most confident) lie, (B, ranks)."""
-        return np.stack([np.searchsorted(row, ranks, side="right") for row in claims]).astype(np.int64)
-
-    def _auroc(self, positive: F64, negative: F64) -> F64:
-        more, equal = np.diff(positive, axis=1, prepend=0.0), np.diff(negative, axis=1, prepend=0.0)
-        below = self.negatives - negative
-        won: F64 = (more * (below + 0.5 * equal)).sum(axis=1)
-        return won / (self.positives * self.negatives)
-
-
-def _drawn(
-    models: list[Records], protocol: Protocol, names: Sequence[str], draws: int, seed: int
-) -> list[dict[str, F64]]:
-    """Each number of each model on the same draws, (draws,). The models have the same clips in the same order."""
-    for name in names:
-        module_of(name)
-    ordered = [_Ordered(records, protocol) for records in models]
+def drawn(
+    models: Sequence[Records], protocol: Protocol, names: Sequence[str] = NAMES, draws: int = 1000, seed: int = 0
+) -> list[Drawn]:
+    """Each number of each model on draws of its clips, the same draws for models with the same clips."""
+    _check(draws)
+    modules = {name: module_of(name) for name in names}
+    of_units = {name: module for name, module in modules.items() if hasattr(module, "units")}
+    of_clips = {name: module for name, module in modules.items() if name not in of_units}
+    models = [records.sorted_by_id() for records in models]
     parts: list[list[dict[str, F64]]] = [[] for _ in models]
-    whole = [name for name in names if hasattr(module_of(name), "units")]
-    of_clips = [name for name in names if name not in whole]
-    for counts in _counts(models[0], draws, seed) if of_clips else ():
-        for records, order, found in zip(models, ordered, parts, strict=True):
-            found.append(_measured(order, records, protocol, of_clips, counts))
-    return [
-        {name: np.concatenate([part[name] for part in found]) for name in of_clips}
-        | _units_drawn(records, protocol, whole, draws, seed)
-        for records, found in zip(models, parts, strict=True)
-    ]
+    # Draws depend on nothing but which clips are positives: those that agree in that are measured together.
+    alike: dict[bytes, list[int]] = {}
+    for i, records in enumerate(models):
+        alike.setdefault(records.positives.tobytes(), []).append(i)
+    for group in alike.values() if of_clips else ():
+        positives = models[group[0]].positives
+        room = Room(len(positives))
+        ordered = {i: Ordered(models[i], protocol, room) for i in group}
+        for counts in counted(positives, draws, seed):
+            for i in group:
+                parts[i].append(_measured(ordered[i], models[i], protocol, of_clips, counts))
+    out = []
+    for records, found in zip(models, parts, strict=True):
+        values = {name: np.concatenate([part[name] for part in found]) for name in of_clips}
+        values |= _units_drawn(records, protocol, of_units, draws, seed)
+        whole = _whole(records, protocol, modules)
+        out.append(Drawn(records, protocol, draws, seed, whole, {name: values[name] for name in names}))
+    return out
 
 
-def _units_drawn(records: Records, protocol: Protocol, names: Sequence[str], draws: int, seed: int) -> dict[str, F64]:
+def _units_drawn(
+    records: Records, protocol: Protocol, modules: Mapping[str, ModuleType], draws: int, seed: int
+) -> dict[str, F64]:
     """Numbers of draws of whole units, (draws,): the same units for the same seed whatever the model."""
-    out = {name: np.full(draws, np.nan) for name in names}
-    for module in dict.fromkeys(map(module_of, names)):
+    out = {name: np.full(draws, np.nan) for name in modules}
+    for module in dict.fromkeys(modules.values()):
         values: F64 = module.units(records)
         random = np.random.default_rng((seed, 2))  # of their own, so that asking for them changes no other draw
         for i in range(draws if len(values) else 0):
@@ -240,35 +196,34 @@ def _units_drawn(records: Records, protocol: Protocol, names: Sequence[str], dra
     return out
 
 
-def _counts(records: Records, draws: int, seed: int) -> Iterator[F64]:
-    """How often each clip is in each draw, some draws at a time."""
-    random = np.random.default_rng(seed)
-    halves = [np.flatnonzero(records.positives), np.flatnonzero(~records.positives)]
-    for start in range(0, draws, AT_ONCE):
-        counts = np.zeros((min(AT_ONCE, draws - start), len(records)))
-        for row in counts:
-            for half in halves:
-                if len(half):
-                    row[half] = np.bincount(random.integers(0, len(half), len(half)), minlength=len(half))
-        yield counts
-
-
 def _measured(
-    ordered: _Ordered, records: Records, protocol: Protocol, names: Sequence[str], counts: F64
+    ordered: Ordered, records: Records, protocol: Protocol, modules: Mapping[str, ModuleType], counts: I64
 ) -> dict[str, F64]:
     """The numbers of draws: the usual ones from counts alone, all others by their own compute, which takes longer."""
-    usual = [name for name in names if name in NAMES]
+    usual = [name for name in modules if name in NAMES]
     out = ordered.measure(counts, usual) if usual else {}
-    others = {name: module_of(name) for name in names if name not in NAMES}
-    found: dict[str, list[float]] = {name: [] for name in others}
-    for row in counts if others else ():
-        drawn = records.drawn(np.repeat(np.arange(len(records)), row.astype(np.int64)))
-        numbers: dict[str, float] = {}
-        for module in dict.fromkeys(others.values()):
-            numbers.update(module.compute(drawn, protocol))
-        for name in others:
-            found[name].append(numbers.get(name, np.nan))
-    return out | {name: np.array(values) for name, values in found.items()}
+    others = {name: module for name, module in modules.items() if name not in NAMES}
+    rows = counts if others else ()
+    found = [_whole(records.drawn(np.repeat(np.arange(len(records)), row)), protocol, others) for row in rows]
+    return out | {name: np.array([numbers[name] for numbers in found]) for name in others}
+
+
+def _whole(records: Records, protocol: Protocol, modules: Mapping[str, ModuleType]) -> dict[str, float]:
+    """The numbers of these records by their own compute; NaN for those that it leaves out."""
+    numbers: dict[str, float] = {}
+    for module in dict.fromkeys(modules.values()):
+        numbers.update(module.compute(records, protocol))
+    return {name: numbers.get(name, np.nan) for name in modules}
+
+
+def _differences(a: Drawn, b: Drawn, names: Sequence[str], level: float, unshared: int) -> dict[str, Difference]:
+    out = {}
+    for name in names:
+        difference = a.values[name] - b.values[name]
+        low, high = _middle(difference, level)
+        value = float(a.whole[name] - b.whole[name])
+        out[name] = Difference(value, low, high, _p(difference), len(a.records), unshared)
+    return out
 
 
 def _middle(values: F64, level: float) -> tuple[float, float]:
@@ -287,6 +242,6 @@ def _p(difference: F64) -> float:
     return min(1.0, 2 * (fewer + 1) / (len(defined) + 1))
 
 
-def _check(draws: int, level: float) -> None:
+def _check(draws: int, level: float = 0.95) -> None:
     need(draws >= 1, "at least 1 draw", draws)
     need(0 < level < 1, "a level between 0 and 1", level)

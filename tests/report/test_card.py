@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from earsight.bootstrap import intervals, paired
 from earsight.evaluate import Evaluation, measure
 from earsight.metrics import interactive
-from earsight.metrics.base import hits
+from earsight.metrics.base import TITLES, hits
 from earsight.report.card import Card
 from earsight.report.groups import groups
 from earsight.report.tables import MOST_CLASSES, by_class, by_kind, by_picture, by_size, choices, details, lines
@@ -62,6 +63,19 @@ def test_an_audio_drop_is_measured_on_the_clips_of_both(make: Make) -> None:
     assert drop["loc_acc"].value == pytest.approx(expected)
     assert drop["loc_acc"].seen
     assert set(drop) == {"loc_acc", "ap"}
+
+
+def test_what_is_drawn_for_all_at_once_is_what_each_would_give(make: Make) -> None:
+    real, silent, centre = make(), make("silent", ciou=0.5, sure=0.1), make("none", ciou=0.4, model="centre prior")
+    shuffled = make("shuffled", ciou=0.55)
+    fewer = replace(shuffled, records=shuffled.records.where(np.arange(shuffled.n) % 9 > 0))
+    found = card(real, silent, fewer, centre)
+    for e in (real, silent, fewer, centre):
+        assert found.intervals[e.model, e.audio] == intervals(e.records, e.protocol, tuple(TITLES), draws=30)
+    for control in (silent, fewer):
+        for name, drop in found.drops["slavc"][control.audio].items():
+            alone = paired(real.records, control.records, real.protocol, (name,), draws=30)[name]
+            assert (drop.value, drop.interval) == (alone.value, (alone.low, alone.high))
 
 
 def test_a_warning_names_its_model_unless_it_is_about_all(make: Make) -> None:

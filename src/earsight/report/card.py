@@ -64,14 +64,14 @@ class Card:
     @classmethod
     def of(cls, group: Group, draws: int) -> Card:
         """Everything about a group; `draws` is how many times the clips are drawn for intervals."""
-        intervals = {
-            (e.model, e.audio): bootstrap.intervals(e.records, e.protocol, tuple(TITLES), draws=draws)
-            for e in group.evaluations
-        }
+        records = [e.records for e in group.evaluations]
+        measured = bootstrap.drawn(records, group.protocol, tuple(TITLES), draws)
+        drawn = {id(e): one for e, one in zip(group.evaluations, measured, strict=True)}
+        intervals = {(e.model, e.audio): drawn[id(e)].intervals() for e in group.evaluations}
         drops: dict[str, dict[str, dict[str, Drop]]] = {}
         for e in group.models:
             for audio, control in group.controls(e.model).items():
-                found = bootstrap.paired(e.records, control.records, e.protocol, DROPS, draws=draws)
+                found = drawn[id(e)].minus(drawn[id(control)], DROPS)
                 drop = {name: Drop(one.value, (one.low, one.high)) for name, one in found.items()}
                 drops.setdefault(e.model, {})[audio] = drop
         centre = group.centre
