@@ -34,6 +34,20 @@ def test_help_and_cheap_lists_import_nothing_heavy() -> None:
     assert "Show where the sound comes from" in done.stdout
 
 
+def test_only_a_process_of_its_own_stops_looking_through_what_was_imported() -> None:
+    code = (
+        "import gc, sys\n"
+        "from earsight.cli import main\n"
+        "main(['list', 'metrics'])\n"
+        "before = gc.get_freeze_count()\n"
+        "sys.argv = ['earsight', 'list', 'metrics']\n"
+        "main()\n"
+        "sys.stderr.write(f'{before} {gc.get_freeze_count() > 1000}')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "0 True"
+
+
 def test_the_package_runs_as_a_module() -> None:
     done = subprocess.run([sys.executable, "-m", "earsight", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"earsight {__version__}\n"
