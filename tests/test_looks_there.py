@@ -103,6 +103,13 @@ def test_maps_need_not_be_square(there: torch.device) -> None:
     )
 
 
+def test_one_map_for_all_clips_is_looked_at_there_too(there: torch.device) -> None:
+    rows, one = some_rows(9), some_maps("noise", 1, 7).to(there)
+    shared, copied = one.expand(9, -1, -1), one.repeat(9, 1, 1)
+    bounds = (-1.0, 1.0)
+    assert_equal(score(Maps(shared, shared, bounds), rows, ALL), score(Maps(copied, copied, bounds), rows, ALL))
+
+
 def test_few_maps_at_a_time_give_the_same(there: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, maps = some_rows(9), some_maps("plateaus", 9, 7).to(there)
     whole = score(Maps(maps, maps), rows, ALL)
