@@ -37,7 +37,7 @@ class Arriving:
 
     def kept(self) -> Maps:
         """The maps in memory of the CPU, which may be much, and of their own."""
-        return self._maps.each(lambda x: x.cpu() if x.is_cuda else x.clone())
+        return self._maps.each(lambda x: x.clone() if x.device.type == "cpu" else x.cpu())
 
 
 def joined(parts: Sequence[Maps]) -> Maps | None:

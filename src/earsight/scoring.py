@@ -1,6 +1,6 @@
 """Maps against ground truth: one record a clip, under several protocols at once.
 
-On the device that made the maps, and the same numbers there as on a CPU: pixels are compared and counted, and what is
+On the GPU that made the maps, or else on the CPU, with the same numbers: pixels are compared and counted, and what is
 rounded is rounded alike. Protocols that look at the maps at the same size share the work of ranking pixels, and every
 mask is "from this score upward", so that a protocol costs a comparison and two counts more.
 """
@@ -83,7 +83,7 @@ def _columns(
     n = protocols[0].size ** 2
     cuts, top = needed(protocols, n)
     cuts = list(dict.fromkeys([*cuts, *(_size_cuts(n) if sizes else [])]))
-    how = _looks if raw.device.type == "cpu" else looks_there.looks
+    how = looks_there.looks if raw.is_cuda else _looks
     done = [_measured(look, protocols, sizes) for look in how(raw, bounds, protocols[0], cuts, top, truths_at)]
     return [
         {name: np.concatenate([one[i][name] for one in done]) for name in done[0][i]} for i in range(len(protocols))
@@ -103,7 +103,7 @@ def _looks(
     Threads enlarge the maps and rank their pixels, chunk by chunk, in few and long calls of numpy; the many short ones
     that follow are made where these looks are used, where no other thread waits for them.
     """
-    grids: F32 = raw.numpy()
+    grids: F32 = raw.cpu().numpy()
     side = protocol.size
     same = grids.strides[0] == 0 and len(grids) > 1
     grids = grids[:1] if same else grids
