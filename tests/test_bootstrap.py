@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,11 +63,26 @@ def test_areas_have_the_digits_they_had_when_every_step_was_added_up(digits: int
         for i, row in enumerate(counts[:, order]):
             claims, above, tp = (np.cumsum(row * one)[last] for one in (1, positive, hits(records, EXACT)[order]))
             added = ratio(tp, claims) * np.diff(ratio(tp, tp + positive.sum() - above), prepend=0.0)
-            assert found["ap"][i] == (np.cumsum(added)[-1] if len(counts) > 1 else added.sum())
+            assert found["ap"][i] == np.cumsum(added)[-1], "one after another, however many draws there are"
             more, equal = np.diff(above, prepend=0), np.diff(claims - above, prepend=0)
             below = (~positive).sum() - (claims - above)
             won = (more * (below + 0.5 * equal)).sum()
             assert found["auroc"][i] == won / (positive.sum() * (~positive).sum())
+
+
+def test_models_with_clips_of_their_own_are_drawn_again_for_a_difference() -> None:
+    records = some(60, digits=9).sorted_by_id()
+    turned = replace(records, confidence=records.confidence[::-1].copy())
+    at, beside = np.arange(60), int(np.flatnonzero(records.positives[1:] & records.positives[:-1])[0])
+    a, b = records.where(at[at != beside]), turned.where(at[at != beside + 1])  # positives are in the same places
+    first, second = drawn([a, b], EXACT, ("ap",), draws=30)
+    assert np.array_equal(first.records.positives, second.records.positives)
+    assert first.minus(second, ("ap",)) == paired(a, b, EXACT, ("ap",), draws=30)
+    kinds = np.roll(records.kind, 1)
+    other = replace(records, kind=kinds, ciou=np.where(kinds == "positive", 0.5, np.nan))
+    first, second = drawn([records, other], EXACT, ("ap",), draws=3)
+    with pytest.raises(DataError, match="positive in both or in neither"):
+        first.minus(second, ("ap",))
 
 
 def test_draws_keep_the_number_of_positives_and_of_negatives() -> None:

@@ -13,6 +13,7 @@ from earsight import looks_there, scoring
 from earsight.data.truth import truth_map
 from earsight.errors import DataError
 from earsight.looks import Truth
+from earsight.masking import predict
 from earsight.metrics.base import Records
 from earsight.protocols import PROTOCOLS, Protocol, at_level, get
 from earsight.resampling import taps, upsampled
@@ -85,6 +86,20 @@ def test_records_of_every_protocol_are_those_of_numpy(
             back.setattr(scoring, "_looks", HERE)
             wanted = score(maps, rows, protocols, sizes)
         assert_equal(found, wanted)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_boxes_of_one_annotator_are_counted_without_weights(most: int, there: torch.device) -> None:
+    values = some_maps("noise", 20, 7)
+    rows = [replace(row, boxes=row.boxes[:most], consensus=1) for row in some_rows(20)]
+    found = score(Maps(values, values).each(lambda x: x.to(there)), rows, ALL, sizes=True)
+    for one, protocol in zip(found, ALL, strict=True):
+        masks = predict(Maps(values, values), protocol).mask.numpy() if protocol.threshold != "adaptive" else None
+        for i, row in enumerate(rows):
+            if masks is not None and row.positive:
+                truth = truth_map(row.boxes, 224) > 0
+                union = (masks[i] | truth).sum()
+                assert one.ciou[i] == (masks[i] & truth).sum() / union
 
 
 def test_maps_of_the_usual_size_are_enlarged_to_the_same_bits(there: torch.device) -> None:

@@ -14,6 +14,7 @@ from earsight.data.truth import truth_map
 from earsight.errors import DataError, UsageError
 from earsight.metrics.base import SIZES, Records
 from earsight.protocols import PROTOCOLS, Protocol, at_level, get
+from earsight.ranks import Ranked
 from earsight.scoring import score
 from earsight.types import Maps, Row
 
@@ -154,6 +155,20 @@ def test_a_protocol_gives_the_same_alone_and_among_others() -> None:
         (alone,) = score(maps, rows, [protocol])
         np.testing.assert_array_equal(alone.ciou, together.ciou)
         np.testing.assert_array_equal(alone.confidence, together.confidence)
+
+
+def test_one_map_for_all_clips_is_ranked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranked: list[int] = []
+    monkeypatch.setattr(scoring, "Ranked", lambda flat, **how: ranked.append(len(flat)) or Ranked(flat, **how))
+    one = some_maps(1).dense.expand(30, -1, -1)
+    score(Maps(one, one), some_rows(30), [get("official")], sizes=True)
+    assert ranked == [1]
+
+
+def test_a_single_pixel_has_an_adaptive_mask_without_a_truth_too() -> None:
+    one = torch.ones(2, 1, 1)
+    (found,) = score(Maps(one, one), [Row("a"), Row("b", kind="easy")], [get("adaptive:size=1,strict=false")])
+    assert found.predicted.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("side", [7, 48])

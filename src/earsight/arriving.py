@@ -23,7 +23,7 @@ class Arriving:
     """
 
     def __init__(self, maps: Maps, index: Tensor) -> None:
-        self._maps = maps.each(lambda x: x.detach().float())
+        self._maps = maps.each(lambda x: x.detach().float().clone())  # a method may use its memory again
         self._index = index.to("cpu", non_blocking=True)
         self._there = torch.cuda.Event() if maps.dense.is_cuda else None  # type: ignore[no-untyped-call]
         if self._there is not None:
@@ -36,8 +36,8 @@ class Arriving:
         return self._maps, self._index.tolist()
 
     def kept(self) -> Maps:
-        """The maps in memory of the CPU, which may be much, and of their own."""
-        return self._maps.each(lambda x: x.clone() if x.device.type == "cpu" else x.cpu())
+        """The maps in memory of the CPU, which may be much."""
+        return self._maps.each(lambda x: x.cpu())
 
 
 def joined(parts: Sequence[Maps]) -> Maps | None:

@@ -13,7 +13,7 @@ from earsight.types import I64
 
 NAMES = ("ap", "max_f1", "loc_acc", "auc", "auroc")
 AT_ONCE = 4
-"""Draws that are measured together, few enough to stay in the cache; changes the speed and at most a last digit."""
+"""Draws that are measured together, few enough to stay in the cache; changes the speed and nothing else."""
 
 
 class Room:
@@ -121,9 +121,7 @@ class Ordered:
     def _places(self, claims: I64) -> tuple[I64, I64]:
         """The last clips that make a claim where average precision and F1 look, (K,), or (B, K) where draws differ."""
         n = len(self.order)
-        # Elsewhere recall does not rise and F1 is lower. A lone draw is looked at everywhere nonetheless: numpy adds up
-        # a lone row in pairs, so that the last digit depends on where the zeros are.
-        for_ap = for_f1 = self.rising if len(claims) > 1 else self.last
+        for_ap = for_f1 = self.rising  # elsewhere recall does not rise, and F1 is lower
         if self.protocol.average_precision == "official":
             for_ap = self._steps(claims, np.arange(1, n, max(1, n // 200)))
         if self.protocol.f1 == "official":
@@ -158,9 +156,6 @@ class Ordered:
         np.subtract(recall[:, 1:], recall[:, :-1], out=added[:, 1:])
         added[:, 0] = recall[:, 0]
         added *= precision
-        if len(added) == 1:
-            return np.asarray(added.sum(axis=1))
-        # One after another, as they have always been added up.
         total: F64 = np.cumsum(added, axis=1, out=added)[:, -1].copy()
         return total
 

@@ -35,6 +35,8 @@ BATCH = {"cpu": 16, "cuda": 256}
 work of a GPU shares Python's lock with those that read and score, and so does it rarely."""
 ASKED = {"cuda": 2}
 """Batches that a device is asked for while another thread scores the maps of the last one."""
+AT_ONCE = 1024
+"""Clips that the centre prior is scored on together: its map is ranked once for them, and all their truths are held."""
 
 
 @dataclass(frozen=True)
@@ -270,8 +272,12 @@ def center_prior(clip_set: ClipSet, protocol: Protocol, unreadable: Failures = (
     used = [row for row in clip_set.rows if row.id not in known]
     if not used:
         raise DataError(f"Expected clips to evaluate in {clip_set.name}, but got none. Check the set and its limit.")
-    maps = disc(protocol.size).expand(len(used), -1, -1)
-    (records,) = score(Maps(maps, maps, (0.0, 1.0), torch.ones(len(used))), used, [protocol], sizes=True)
+    one, parts = disc(protocol.size), []
+    for start in range(0, len(used), AT_ONCE):
+        rows = used[start : start + AT_ONCE]
+        maps = one.expand(len(rows), -1, -1)
+        parts += score(Maps(maps, maps, (0.0, 1.0), torch.ones(len(rows))), rows, [protocol], sizes=True)
+    records = Records.concat(parts)
     return Evaluation.of(records, clip_set, protocol, audio="none", failures=unreadable, model="centre prior")
 
 

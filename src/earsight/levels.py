@@ -39,7 +39,7 @@ def levels(ranked: ranks.Orders, protocol: Protocol, support: I64 | None = None)
             raise UsageError(
                 "Expected a ground truth for the policy adaptive, but there is none here. Use another protocol."
             )
-        at = ranked.statistics(n - np.where(support > 0, support, n // 2))
+        at = ranked.statistics(n - np.where(support > 0, support, max(n // 2, 1)))
     else:
         if math.isnan(protocol.level):
             raise UsageError(

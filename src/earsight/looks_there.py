@@ -1,7 +1,8 @@
-"""Maps beside their ground truth where they were made, on a GPU: the very numbers that looks.py finds on a CPU.
+"""Maps beside their ground truth where they were made, on a GPU: the numbers that looks.py finds on a CPU, to the bit.
 
 Each map is sorted once, and its ground truth with it. Sums of the truth along that order say what lies inside any mask
-"from this value upward". Sums of weights are exact in double precision, so nothing depends on an order of additions.
+"from this value upward". Sums of weights are exact in double precision, whatever their order. Only the mean of the
+highest quarter is a rounded sum, which could differ in the last digit of single precision, in one map of very many.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from earsight.resampling import taps, upsampled
 from earsight.types import F32, I64
 
 PIXELS = 2**24
-"""Most pixels that are sorted at a time; they take some 40 bytes each."""
+"""Most pixels that are sorted at a time; they take some 40 to 70 bytes each."""
 
 
 def looks(
@@ -38,7 +39,7 @@ def looks(
     """Some of the maps (B, h, w) at a time, at the size of the protocol."""
     each, truths = max(1, PIXELS // protocol.size**2), truths_at(protocol.size)
     for i in range(0, len(grids), each):
-        flat = scaled(enlarged(grids[i : i + each], protocol), bounds).flatten(1)
+        flat = scaled(enlarged(grids[i : i + each], protocol), bounds).flatten(1).contiguous()
         yield There(flat, cuts, top, truths[i : i + each])
 
 

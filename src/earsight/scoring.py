@@ -32,7 +32,7 @@ from earsight.types import F32, Maps, Row
 CHUNK = 64
 """Most maps that one thread ranks at a time."""
 THREADS = 8
-"""Most threads that rank. Each of their calls takes Python's lock, and so do those that keep a GPU busy meanwhile."""
+"""Most threads that rank. Each of their calls takes Python's lock, for which more would wait longer."""
 
 
 def score(maps: Maps, rows: Sequence[Row], protocols: Sequence[Protocol], sizes: bool = False) -> list[Records]:

@@ -35,9 +35,11 @@ def test_only_batches_that_the_device_decodes_wait_for_each_other(flat: bool, mo
     def sizes(sent: list[Sent]) -> list[int]:
         return [len(group) for group in feeding._groups(iter(held(sent)))]
 
-    monkeypatch.setattr(feeding, "TOGETHER", 4)
-    assert sizes([parcel(False)] * 18) == [1, 1, 1, 2, 3, 4, 4, 2], "few at first, then four clips together"
-    monkeypatch.setattr(feeding, "TOGETHER", 0)
+    assert sizes([parcel(False)] * 18) == [1, 1, 1, 1, 2, 3, 4, 4, 1], "few at first, and never many batches"
+    monkeypatch.setattr(feeding, "TOGETHER", 2)
+    assert sizes([parcel(False)] * 9) == [1, 1, 1, 1, 2, 2, 1], "then two clips together"
+    monkeypatch.setattr(feeding, "TOGETHER", 1)
     assert sizes([parcel(False)] * 3) == [1, 1, 1], "a batch of more clips is never parted"
+    monkeypatch.setattr(feeding, "TOGETHER", 512)
     assert sizes([parcel(True)] * 3) == [1, 1, 1]
     assert sizes([Sent(None, ()), parcel(True)]) == [1, 1]

@@ -9,7 +9,6 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
-from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -24,9 +23,9 @@ from earsight.device import numbered
 from earsight.types import Batch
 
 TOGETHER = 512
-"""Clips whose pictures are decoded together, where the device decodes them."""
+"""Clips from which on no more pictures are decoded together, where the device decodes them."""
 HELD = 4
-"""Batches that wait for their turn to be unpacked."""
+"""Batches that wait for their turn to be unpacked, and most that are decoded together."""
 AHEAD = 8
 """Batches that lie ready on a GPU, so that it has work while the next ones are decoded."""
 TURNS = 0.0005
@@ -183,12 +182,13 @@ def _unpacking(device: torch.device) -> torch.cuda.Stream:
 
 def _groups(held: Iterator[_Held]) -> Iterator[list[_Held]]:
     """Batches whose pictures are yet to be decoded several at a time, others as they come. At first there are few in a
-    group, and later at most half as many as before, so that the device has something to do until they are there."""
+    group, and never more than half of all before, so that the device has something to do until they are there."""
     given = 0
     for one in held:
-        files = one.sent.files
-        many = min((given + 1) // 2, TOGETHER // files) if files else 1
-        group = [one, *islice(held, max(many, 1) - 1)]
+        group, files = [one], one.sent.files
+        while 0 < files < TOGETHER and len(group) < min(given // 2, HELD) and (more := next(held, None)) is not None:
+            group.append(more)
+            files += more.sent.files
         given += len(group)
         yield group
 

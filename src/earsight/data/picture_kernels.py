@@ -49,6 +49,7 @@ def see(pictures, sizes, views, out, side, lines: tl.constexpr, block: tl.conste
     # What each row and each column see: pixels from `first` on, at distances from `middle` over `stretch`.
     scale = high.to(tl.float32) / tl.load(view).to(tl.float32)
     stretch = tl.maximum(scale, 1.0)
+    # Rows below the square are not stored, and read what its last one reads: a picture may end there.
     middle = (top + tl.minimum(row, side - 1)).to(tl.float32) * scale + 0.5 * scale
     first = tl.maximum((middle - 2 * stretch + 0.5).to(tl.int32), 0)
     last = tl.minimum((middle + 2 * stretch + 0.5).to(tl.int32), high)

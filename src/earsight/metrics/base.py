@@ -53,7 +53,8 @@ class Records:
         predicted: pixels that the protocol keeps of the map; NaN when that was not measured.
         by_size: (N, 9), cIoU of the highest 10%, 20%, ... 90% of the pixels, NaN for negatives; (N, 0) when that was
             not measured.
-        peak: weight of the ground truth at the map's highest pixel; NaN for negatives and when that was not measured.
+        peak: weight of the ground truth at the pixel with the highest score; NaN for negatives and when that was not
+            measured.
     """
 
     id: Strings
