@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from earsight.device import numbered, own_stream
 from earsight.types import Maps
 
 
@@ -38,6 +41,17 @@ class Arriving:
     def kept(self) -> Maps:
         """The maps in memory of the CPU, which may be much."""
         return self._maps.each(lambda x: x.cpu())
+
+
+def beside(device: str | torch.device) -> ThreadPoolExecutor:
+    """A thread to score maps in while a device makes the next ones; on a GPU with a stream of its own."""
+    of = numbered(torch.device(device))
+    return ThreadPoolExecutor(1, "evaluate", partial(_begin, of) if of.type == "cuda" else None)
+
+
+def _begin(device: torch.device) -> None:
+    torch.cuda.set_device(device)  # a new thread would use the first GPU
+    torch.cuda.set_stream(own_stream(device, "scoring"))
 
 
 def joined(parts: Sequence[Maps]) -> Maps | None:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from earsight import distributed, registry
-from earsight.arriving import Arriving, joined
+from earsight.arriving import Arriving, beside, joined
 from earsight.config import need
 from earsight.data import loading
 from earsight.data.clips import ClipSet, Some
 from earsight.data.controls import Audio, with_audio
-from earsight.device import numbered, placed
+from earsight.device import placed
 from earsight.errors import DataError
 from earsight.methods.base import Method
 from earsight.methods.center_prior import disc
@@ -183,7 +182,7 @@ def evaluate_all(
         records = score(maps, [tried.rows[i] for i in index], protocols, sizes)
         return _Part(index[0], records, made.kept() if keep_maps else None)
 
-    with _evaluating(placed(model, device)), torch.inference_mode(), _thread(device) as beside:
+    with _evaluating(placed(model, device)), torch.inference_mode(), beside(device) as thread:
         feed = loading.eval_batches(heard, model.inputs, batch_size, workers, rank=rank, world=world, device=device)
         with closing(feed):
             for batch, failed in feed:
@@ -192,7 +191,7 @@ def evaluate_all(
                 _stop_when_too_many(failures, done, clip_set, max_failed)
                 if batch is not None:
                     made = Arriving(model.localize(batch.frames, batch.waveforms), batch.index)
-                    asked.append(beside.submit(scored, made))
+                    asked.append(thread.submit(scored, made))
                 while len(asked) > ASKED.get(kind, 0):
                     seen.append(asked.popleft().result())
                 if progress is not None:
@@ -227,23 +226,6 @@ def evaluate_all(
         )
         for i, protocol in enumerate(protocols)
     ]
-
-
-def _thread(device: str | torch.device) -> ThreadPoolExecutor:
-    """A thread to score in. On a GPU it works on a stream of its own, beside the model's work and before it."""
-    of = numbered(torch.device(device))
-    return ThreadPoolExecutor(1, "evaluate", partial(_scoring_on, of) if of.type == "cuda" else None)
-
-
-def _scoring_on(device: torch.device) -> None:
-    torch.cuda.set_device(device)  # a new thread would use the first GPU
-    torch.cuda.set_stream(_scoring(device))
-
-
-@cache
-def _scoring(device: torch.device) -> torch.cuda.Stream:
-    """The stream on which all evaluations of a process score, since torch keeps memory for each stream."""
-    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)

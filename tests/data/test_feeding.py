@@ -10,16 +10,18 @@ from earsight.data import feeding
 from earsight.data.items import Sent
 from earsight.data.parcel import Given, Parcel, Pictures
 from earsight.data.view import View
+from earsight.device import own_stream
 
 
 def test_all_feeds_of_a_gpu_unpack_on_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each stream keeps memory of its own, so that new ones would fill a GPU over many epochs."""
     monkeypatch.setattr(torch.cuda, "Stream", lambda device, priority: object())
-    feeding._unpacking.cache_clear()
+    own_stream.cache_clear()
     one, other = torch.device("cuda", 0), torch.device("cuda", 1)
-    assert feeding._unpacking(one) is feeding._unpacking(torch.device("cuda:0"))
-    assert feeding._unpacking(one) is not feeding._unpacking(other)
-    feeding._unpacking.cache_clear()
+    assert own_stream(one, "unpacking") is own_stream(torch.device("cuda:0"), "unpacking")
+    assert own_stream(one, "unpacking") is not own_stream(other, "unpacking")
+    assert own_stream(one, "unpacking") is not own_stream(one, "scoring")
+    own_stream.cache_clear()
 
 
 def parcel(decoded: bool) -> Sent:

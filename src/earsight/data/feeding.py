@@ -8,7 +8,6 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -19,11 +18,11 @@ from earsight.data.decoding import Found, decode_files
 from earsight.data.flat import Flat
 from earsight.data.items import Failure, Loaded, Sent
 from earsight.data.parcel import Parcel
-from earsight.device import numbered
+from earsight.device import numbered, own_stream
 from earsight.types import Batch
 
 TOGETHER = 512
-"""Clips from which on no more pictures are decoded together, where the device decodes them."""
+"""Clips whose pictures are decoded together, where the device decodes them; with so many there is no further batch."""
 HELD = 4
 """Batches that wait for their turn to be unpacked, and most that are decoded together."""
 AHEAD = 8
@@ -170,16 +169,6 @@ def _held(
             yield _Held(one._replace(batch=replace(one.batch, data=locked.hold(one.batch.data))), locked)
 
 
-@cache
-def _unpacking(device: torch.device) -> torch.cuda.Stream:
-    """The stream on which all feeds of a process unpack.
-
-    torch keeps memory that was freed for the stream it was made on, and gives out 32 streams in turn. With a stream for
-    each epoch and each validation, a run would hold the memory of a dozen batches 32 times over.
-    """
-    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
-
-
 def _groups(held: Iterator[_Held]) -> Iterator[list[_Held]]:
     """Batches whose pictures are yet to be decoded several at a time, others as they come. At first there are few in a
     group, and never more than half of all before, so that the device has something to do until they are there."""
@@ -196,7 +185,7 @@ def _groups(held: Iterator[_Held]) -> Iterator[list[_Held]]:
 def _unpacked(sent: Generator[Sent, None, None], device: torch.device) -> Generator[_Ready, None, None]:
     """Batches on the device, unpacked beside the computation by the thread that asks for them."""
     torch.cuda.set_device(device)
-    stream = _unpacking(device)
+    stream = own_stream(device, "unpacking")
     idle: queue.SimpleQueue[_Locked] = queue.SimpleQueue()
     with closing(ahead(_held(sent, device, stream, idle), HELD)) as held, torch.cuda.stream(stream):
         for group in _groups(held):
