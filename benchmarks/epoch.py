@@ -6,7 +6,6 @@ python -m benchmarks.epoch --pack PACK --out RUN --device cuda --optim precision
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
@@ -19,10 +18,10 @@ import torch
 
 from benchmarks.big_pack import SPEC
 from benchmarks.generated import ROWS
-from benchmarks.hardware import commit, device, hardware
+from benchmarks.hardware import hardware
 from benchmarks.measure import How, compare, short
 from benchmarks.memory import Watch
-from benchmarks.telling import tell, told
+from benchmarks.telling import parser, tell, told
 from benchmarks.train_step import Settings, reference_step, synthetic
 from earsight.config import Inputs, Optim, need, to_json
 from earsight.data.clips import open_set
@@ -131,17 +130,13 @@ def run(pack: Path, out: Path, how: How, optim: Optim, changes: Mapping[str, Any
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.epoch", description="Train on a pack, and measure.")
-    parser.add_argument("--pack", type=Path, required=True, help="made by python -m benchmarks.big_pack")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the run; a run that is there is replaced")
-    parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--device", type=device, choices=("cpu", "cuda"), default="cuda")
-    parser.add_argument("--skip", type=int, default=100, help="steps before the measurement begins")
-    parser.add_argument("--optim", nargs="*", default=[], metavar="NAME=VALUE", help="training settings")
-    parser.add_argument("--method", nargs="*", default=[], metavar="NAME=VALUE", help="SLAVC's settings")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--commit", default=commit(), help="of the code, where there is no checkout to tell")
-    given = parser.parse_args(argv)
+    words = parser("epoch", "Train on a pack, and measure.", "python -m benchmarks.big_pack")
+    words.add_argument("--out", type=Path, required=True, help="folder of the run; a run that is there is replaced")
+    words.add_argument("--epochs", type=int, default=1)
+    words.add_argument("--skip", type=int, default=100, help="steps before the measurement begins")
+    words.add_argument("--optim", nargs="*", default=[], metavar="NAME=VALUE", help="training settings")
+    words.add_argument("--method", nargs="*", default=[], metavar="NAME=VALUE", help="SLAVC's settings")
+    given = words.parse_args(argv)
     optim = replace(Optim(epochs=given.epochs, val_every=0), **named(given.optim))
     found = run(given.pack, given.out, How(given.device), optim, named(given.method), given.skip)
     command = told("epoch", sys.argv[1:] if argv is None else argv)

@@ -6,7 +6,6 @@ python -m benchmarks.eval_command --pack PACK
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -19,9 +18,9 @@ from pathlib import Path
 import torch
 
 from benchmarks.big_pack import SPEC
-from benchmarks.hardware import commit, device, hardware
+from benchmarks.hardware import hardware
 from benchmarks.measure import short
-from benchmarks.telling import tell, told
+from benchmarks.telling import parser, tell, told
 from earsight.checkpoint import save_weights
 from earsight.config import Inputs
 from earsight.errors import DataError
@@ -87,12 +86,8 @@ def run(pack: Path, where: str, folder: Path) -> dict[str, float]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.eval_command", description="Time the whole command.")
-    parser.add_argument("--pack", type=Path, required=True, help="made by python -m benchmarks.big_pack --split test")
-    parser.add_argument("--device", type=device, choices=("cpu", "cuda"), default="cuda")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--commit", default=commit(), help="of the code, where there is no checkout to tell")
-    given = parser.parse_args(argv)
+    how = "python -m benchmarks.big_pack --split test"
+    given = parser("eval_command", "Time the whole command.", how).parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         numbers = run(given.pack, given.device, Path(folder))
     command = told("eval_command", sys.argv[1:] if argv is None else argv)

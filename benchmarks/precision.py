@@ -5,7 +5,6 @@ python -m benchmarks.precision --device cuda --json benchmarks/results/precision
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -18,8 +17,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.hardware import commit, device, hardware
-from benchmarks.telling import keep, told
+from benchmarks.hardware import hardware
+from benchmarks.telling import keep, parser, told
 from earsight import protocols
 from earsight.checkpoint import load_weights
 from earsight.config import Optim
@@ -69,15 +68,12 @@ def numbers(run: Run) -> dict[str, float]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.precision", description="Half precision against full.")
-    parser.add_argument("--device", type=device, choices=("cpu", "cuda"), default="cuda")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS))
-    parser.add_argument("--encoders", choices=("small", "resnet18"), default="small", help="resnet18 has the fast stem")
-    parser.add_argument("--jobs", type=int, default=9, help="runs at a time")
-    parser.add_argument("--commit", default=commit(), help="of the code, where there is no checkout to tell")
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args(argv)
+    words = parser("precision", "Half precision against full.")
+    words.add_argument("--seeds", type=int, default=3)
+    words.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS))
+    words.add_argument("--encoders", choices=("small", "resnet18"), default="small", help="resnet18 has the fast stem")
+    words.add_argument("--jobs", type=int, default=9, help="runs at a time")
+    given = words.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(size=INPUTS.resize, rate=INPUTS.rate, seconds=INPUTS.seconds)
         for split in ("train", "val", "extended"):

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.hardware import commit, device
 from earsight.files import write_text
+
+
+def parser(module: str, description: str, pack: str = "") -> argparse.ArgumentParser:
+    """What every measurement of its own is asked; `pack` is how the one that it reads is made, if it reads one."""
+    found = argparse.ArgumentParser(prog=f"python -m benchmarks.{module}", description=description)
+    if pack:
+        found.add_argument("--pack", type=Path, required=True, help=f"made by {pack}")
+    found.add_argument("--device", type=device, choices=("cpu", "cuda"), default="cuda")
+    found.add_argument("--json", type=Path)
+    found.add_argument("--commit", default=commit(), help="of the code, where there is no checkout to tell")
+    return found
 
 
 def told(module: str, words: Sequence[str]) -> str:

@@ -6,22 +6,20 @@ python -m benchmarks.whole_set --pack PACK
 
 from __future__ import annotations
 
-import argparse
 import gc
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from statistics import median
 
 import torch
 from torch import Tensor
 
 from benchmarks.big_pack import SPEC
-from benchmarks.hardware import commit, device, hardware
+from benchmarks.hardware import hardware
 from benchmarks.measure import How, short, timed
-from benchmarks.telling import tell, told
+from benchmarks.telling import parser, tell, told
 from earsight.config import Inputs
 from earsight.data.clips import ClipSet, Limited, open_set
 from earsight.data.loading import eval_batches
@@ -110,12 +108,8 @@ def _encoders(model: slavc.Model, how: How, clips: int) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.whole_set", description="Evaluate a pack, and measure.")
-    parser.add_argument("--pack", type=Path, required=True, help="made by python -m benchmarks.big_pack --split test")
-    parser.add_argument("--device", type=device, choices=("cpu", "cuda"), default="cuda")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--commit", default=commit(), help="of the code, where there is no checkout to tell")
-    given = parser.parse_args(argv)
+    how = "python -m benchmarks.big_pack --split test"
+    given = parser("whole_set", "Evaluate a pack, and measure.", how).parse_args(argv)
     numbers = run(partial(open_set, f"{SPEC}:test", given.pack), How(given.device))
     command = told("whole_set", sys.argv[1:] if argv is None else argv)
     tell({"hardware": hardware(given.device, given.commit), "command": command, "numbers": numbers}, given.json)
