@@ -20,6 +20,7 @@ COMPARISONS = {
     "train_step": "train_step.run",
     "data_path": "data_path.run",
     "data_path_cpu": "data_path.run_on_cpu",
+    "jpeg": "jpeg.run",
     "spectrogram": "spectrogram.run",
     "scoring": "scoring.run",
     "evaluation": "evaluation.run",

@@ -15,6 +15,7 @@ NAMES = {
     "train_step": "Training step",
     "data_path": "Data path of a GPU run",
     "data_path_cpu": "Data path of a CPU run",
+    "jpeg": "Decoding JPEG files",
     "spectrogram": "Spectrogram",
     "scoring": "Scoring",
     "evaluation": "Evaluation",

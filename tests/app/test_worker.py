@@ -209,15 +209,13 @@ def test_desk_refuses_what_it_does_not_offer(worker: Worker, tmp_path: Path, cli
 
 @pytest.mark.parametrize("swap", [False, True])
 def test_anamorphic_clip_is_shown_in_its_shape(worker: Worker, clips: Path, tmp_path: Path, swap: bool) -> None:
-    from torchvision.io import read_image
-
-    from earsight.media.read import probe
+    from earsight.media.read import probe, read_image
 
     wide = make.steps(tmp_path / "wide.mp4", 1.0, 10, aspect=Fraction(2))
     info = probe(wide)
     assert info.aspect == 2
     out = _folder(tmp_path / "out")
     worker.ask(wide, clips / "tone.wav" if swap else None, out, lambda share: None)
-    _, height, width = read_image(str(out / "frame-1-0000.jpg")).shape
+    _, height, width = read_image(out / "frame-1-0000.jpg").shape
     assert width / height == pytest.approx(2 * info.width / info.height, rel=0.02)
     assert probe(out / "earsight-1.mp4").aspect == 2

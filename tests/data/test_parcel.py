@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torchvision.io import encode_jpeg
 
 from earsight.config import Inputs
 from earsight.data.clips import ClipSet, Limited
@@ -15,8 +14,8 @@ from earsight.data.controls import with_audio
 from earsight.data.decoding import engines_of
 from earsight.data.feeding import Feed, deliver
 from earsight.data.items import Items, Sent, Visit, Wanted, together
+from earsight.data.jpeg import decode_clip, encode_jpeg
 from earsight.data.loading import DECODING, Loader
-from earsight.data.pack import decode
 from earsight.data.parcel import Parcel
 from earsight.errors import UsageError
 from earsight.types import Clip, Encoded, Row
@@ -42,13 +41,13 @@ class Jpegs(ClipSet):
         frame = np.stack(
             [127 + 100 * np.sin(x / 9 + index), 127 + 100 * np.cos(y / 7), 127 + 100 * np.sin((x + y) / 11)]
         ).astype(np.uint8)
-        data = encode_jpeg(torch.from_numpy(frame), 95).numpy()
+        data = np.frombuffer(encode_jpeg(frame, 95), np.uint8)
         wave = (np.arange(round(rate * seconds)) * (index + 1) % 65536 - 32768).astype(np.int16)
         return Encoded(self.rows[index].id, data, height, width, wave, rate, seconds / 2)
 
     def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
         clip = self.encoded(index, rate, seconds, draw)
-        return Clip(clip.id, decode(clip), clip.waveform.astype(np.float32) / 32768, rate, clip.time)
+        return Clip(clip.id, decode_clip(clip), clip.waveform.astype(np.float32) / 32768, rate, clip.time)
 
 
 def both(clips: ClipSet, visits: list[Visit], wanted: Wanted | None, decode: bool) -> tuple[Sent, Sent]:

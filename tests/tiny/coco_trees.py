@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-import torch
-from torchvision.io import encode_jpeg
 
 from earsight.data.coco import lists
+from earsight.data.jpeg import encode_jpeg
 from earsight.media.write import write_wav
 
 RATE = 2000
@@ -37,8 +36,7 @@ def bbox(photo: str) -> list[float]:
 def photo_bytes(photo: str) -> bytes:
     """A small JPEG of one colour; photos have one of sixteen."""
     shade = int(photo) % 16 * 16
-    picture = torch.full((3, 12, 16), shade, dtype=torch.uint8)
-    return bytes(encode_jpeg(picture, 90).numpy().tobytes())
+    return encode_jpeg(np.full((3, 12, 16), shade, np.uint8), 90)
 
 
 def put_photos(folder: Path, names: Iterable[str]) -> None:

@@ -43,10 +43,10 @@ def pictures() -> None:
 def resident() -> None:
     """Pictures that lie one after another in memory, cut by the kernel and one by one."""
     import torch
-    from torchvision.io import encode_jpeg
 
     from earsight.config import Inputs
     from earsight.data.clips import ClipSet
+    from earsight.data.jpeg import encode_jpeg
     from earsight.data.pictures import cut_pictures
     from earsight.data.resident import Resident
     from earsight.data.view import View
@@ -58,7 +58,7 @@ def resident() -> None:
         def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
             height, width = ((9, 40), (6, 7), (30, 5))[index]
             picture = np.random.default_rng(index).integers(0, 256, (3, height, width), dtype=np.uint8)
-            data = encode_jpeg(torch.from_numpy(picture), 95).numpy()
+            data = np.frombuffer(encode_jpeg(picture, 95), np.uint8)
             return Encoded(str(index), data, height, width, np.zeros(64, np.int16), rate, 0.0)
 
         def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Any:

@@ -134,10 +134,14 @@ def test_a_limit_under_the_batch_size_makes_one_smaller_batch(
 
 
 def test_half_precision_stays_close_to_full(tmp_path: Path) -> None:
-    full, half = run(tmp_path / "32"), run(tmp_path / "16", precision="bf16")
+    # A bf16 cosine is off by up to 2^-9, which a temperature of 0.03 turns into 7 % of a loss for some starting weights
+    # (torch 2.15 draws others than 2.11 from the same seed); with 0.3 it was at most 0.3 % for all that were tried.
+    settings = tiny.config(temperature=0.3)
+    full = run(tmp_path / "32", settings=settings)
+    half = run(tmp_path / "16", settings=settings, precision="bf16")
     assert all(half["model"][name].dtype == value.dtype for name, value in full["model"].items())
     losses = [[row["loss"] for row in read_log(tmp_path / name / "log.jsonl")] for name in ("32", "16")]
-    assert losses[1] == pytest.approx(losses[0], rel=0.05)
+    assert losses[1] == pytest.approx(losses[0], rel=0.01)
     assert losses[0] != losses[1]
 
 

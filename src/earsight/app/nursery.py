@@ -39,7 +39,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever a library prints must not look like an answer
     setup = json.loads(sys.stdin.readline())
-    for name in ("av", "torchvision.io", "earsight.data.view", "earsight.localize"):
+    for name in ("av", "PIL.Image", "earsight.data.view", "earsight.localize"):
         importlib.import_module(name)  # here, so that no child has to
     limits = PageLimits(**setup["limits"])
     try:

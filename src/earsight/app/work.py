@@ -166,9 +166,7 @@ def _frames(
     limits: PageLimits,
 ) -> None:
     """The slider's pictures: each moment's frame with its map, boxes and verdict."""
-    from torch import from_numpy
-    from torchvision.io import encode_jpeg
-
+    from earsight.data.jpeg import encode_jpeg
     from earsight.localize.draw import captioned, drawn
     from earsight.localize.localizer import spread
     from earsight.localize.pictured import small
@@ -184,5 +182,4 @@ def _frames(
         shown = float(moment.verdict not in (NOT_VISIBLE, SILENT))
         seen = Seen(moment, score, low, high, shown, float(not moment.silent))
         picture = captioned(drawn(small(frame, SIDE, aspect), seen, protocol, Drawing()), moment)
-        jpeg = encode_jpeg(from_numpy(np.ascontiguousarray(picture)), _QUALITY)
-        (out / frame_name(model, at)).write_bytes(jpeg.numpy().tobytes())
+        (out / frame_name(model, at)).write_bytes(encode_jpeg(picture, _QUALITY))

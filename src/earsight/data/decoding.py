@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torchvision.io import ImageReadMode, decode_jpeg
 
+from earsight.data.jpeg import decode_jpeg
 from earsight.data.nvjpeg import Decoder
 from earsight.errors import DataError
 
@@ -60,19 +60,21 @@ def _decode(files: list[File], device: torch.device) -> list[Found]:
             _decode_on_cpu(file, device) if picture is None else Found(picture)
             for picture, file in zip(seen, files, strict=True)
         ]
-    if device.type == "cuda":
-        pictures = _decode_by_torchvision(data, device)
-    else:
-        pictures = [decode_jpeg(one, mode=ImageReadMode.RGB) for one in data]
+    if device.type != "cuda":
+        return [_decode_on_cpu(file, device) for file in files]
+    pictures = _decode_by_torchvision(data, device)
     return [_checked(picture, file) for picture, file in zip(pictures, files, strict=True)]
 
 
 def _decode_by_torchvision(data: list[Tensor], device: torch.device) -> list[Tensor]:
+    from torchvision.io import ImageReadMode
+    from torchvision.io import decode_jpeg as decode_on_gpu
+
     # NOTE: torchvision takes memory of the current stream and writes there from another one, which does not wait for
     # it: work that is queued on the current one may still be reading. So the current one is one without other work.
     wanting, own = torch.cuda.current_stream(device), _decoding(device)
     with torch.cuda.stream(own):
-        pictures = list(decode_jpeg(data, mode=ImageReadMode.RGB, device=device))
+        pictures = list(decode_on_gpu(data, mode=ImageReadMode.RGB, device=device))
     wanting.wait_stream(own)
     for picture in pictures:
         picture.record_stream(wanting)
@@ -96,8 +98,8 @@ def engines_of(device: torch.device) -> Decoder | None:
 def _decode_on_cpu(file: File, device: torch.device, reason: str = "") -> Found:
     """What the device's decoder cannot read, for a `reason`, the CPU's may."""
     try:
-        picture = decode_jpeg(file.data, mode=ImageReadMode.RGB)
-    except RuntimeError as error:
+        picture = torch.from_numpy(decode_jpeg(file.data.numpy()))
+    except ValueError as error:
         reason = ((reason or str(error)).splitlines() or ["unknown"])[0][:200]
         return Found(_black(file, device), f"has a JPEG picture that cannot be decoded ({reason})")
     return _checked(picture.to(device, memory_format=torch.contiguous_format), file)

@@ -19,7 +19,7 @@ from torch.utils.data import Dataset
 from earsight.config import Inputs
 from earsight.data.clips import ClipSet, W, fit_waveform
 from earsight.data.flat import Flat, Room
-from earsight.data.pack import decode
+from earsight.data.jpeg import decode_clip
 from earsight.data.parcel import Given, Parcel, Pictures
 from earsight.data.truth import crop_boxes, truth_map
 from earsight.data.view import View
@@ -188,7 +188,7 @@ class Items(Dataset[Any]):
             return Read(view.apply(clip.frame), wave, truth)
         view, truth = self.view_of(clip.id, clip.height, clip.width, i, epoch)
         if self.decode:
-            return Read(Given.decoded(clip.id, decode(clip), view), wave, truth)
+            return Read(Given.decoded(clip.id, decode_clip(clip), view), wave, truth)
         return Read(Given(clip.id, clip.jpeg, clip.height, clip.width, view), wave, truth)
 
     def view_of(self, id: str, height: int, width: int, i: int, epoch: int) -> tuple[View, Tensor | None]:

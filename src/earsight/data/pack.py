@@ -14,7 +14,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ import numpy as np
 from earsight import registry
 from earsight.data.checking import Checks
 from earsight.data.clips import ClipSet
+from earsight.data.jpeg import decode_clip, jpeg_size
 from earsight.data.manifest import BEGUN, MANIFEST, is_pack, is_split, read_manifest, shard_path, splits_in
 from earsight.data.shard import Shard, Stored, damaged
 from earsight.errors import DataError, MediaError, UsageError
@@ -230,7 +230,7 @@ def span(samples: int, time: float, rate: int, seconds: float) -> tuple[int, int
 
 def unpacked(clip: Encoded) -> Clip:
     """A clip as media would give it."""
-    return Clip(clip.id, decode(clip), as_floats(clip.waveform), clip.rate, clip.time)
+    return Clip(clip.id, decode_clip(clip), as_floats(clip.waveform), clip.rate, clip.time)
 
 
 def as_floats(samples: I16) -> F32:
@@ -241,46 +241,3 @@ def as_floats(samples: I16) -> F32:
     """
     floats: F32 = samples.astype(np.float32) / np.float32(32768)
     return floats
-
-
-def decode(clip: Encoded) -> U8:
-    """The picture as uint8 (3, H, W)."""
-    import torch
-    from torchvision.io import ImageReadMode, decode_jpeg
-
-    try:
-        picture: U8 = decode_jpeg(torch.from_numpy(clip.jpeg.copy()), mode=ImageReadMode.RGB).numpy()
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0][:200] if str(error) else "unknown"
-        raise MediaError(
-            clip.id, f"has a JPEG picture that cannot be decoded ({reason}).", "Prepare it again."
-        ) from error
-    if picture.shape != (3, clip.height, clip.width):
-        raise MediaError(clip.id, f"has a picture of {picture.shape}.", "Prepare the pack again.")
-    return picture
-
-
-def jpeg_size(data: U8) -> tuple[int, int] | None:
-    """Height and width in the header of a plain JPEG of three colours; None for anything else.
-
-    Progressive pictures, which take far more memory than their pixels, are not written and not read.
-    """
-    # Pictures of one size and quality begin alike: what was found in such a beginning need not be looked for again.
-    return _remembered_size(data[:192].tobytes()) or _size_in(data[:4096].tobytes())
-
-
-def _size_in(head: bytes) -> tuple[int, int] | None:
-    at = 2
-    while head[:2] == b"\xff\xd8" and at + 10 <= len(head) and head[at] == 0xFF:
-        kind, length = head[at + 1], int.from_bytes(head[at + 2 : at + 4])
-        if kind == 0xC0:
-            precision, colours = head[at + 4], head[at + 9]
-            sides = int.from_bytes(head[at + 5 : at + 7]), int.from_bytes(head[at + 7 : at + 9])
-            return sides if (precision, colours) == (8, 3) else None
-        if kind not in (0xDB, 0xC4, 0xDD, 0xFE, *range(0xE0, 0xF0)) or length < 2:
-            return None
-        at += 2 + length
-    return None
-
-
-_remembered_size = lru_cache(maxsize=1024)(_size_in)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from torchvision.io import encode_jpeg
 
 from earsight.data.clips import ClipSet
+from earsight.data.jpeg import encode_jpeg
 from earsight.data.manifest import Settings
 from earsight.data.pack import LONGEST, span
 from earsight.data.shard import LETTERS, Stored, sound_row
@@ -44,7 +44,7 @@ def store(source: Source, index: int) -> Stored:
             )
     except MediaError as error:
         return Stored(np.zeros(0, np.uint8), 0, 0, np.zeros(0, np.int16), 0.0, _text(str(error))[:LONGEST_NAME])
-    frame = encode_jpeg(resized(clip.frame, height, width), settings.quality).numpy()
+    frame = np.frombuffer(encode_jpeg(resized(clip.frame, height, width).numpy(), settings.quality), np.uint8)
     start, stop, moment = span(len(clip.waveform), clip.time, settings.rate, settings.seconds)
     scaled = np.round(np.nan_to_num(clip.waveform[start:stop], posinf=1, neginf=-1) * 32768)
     return Stored(frame, height, width, np.clip(scaled, -32768, 32767).astype("<i2"), float(moment))

@@ -33,6 +33,15 @@ class TookTooLongError(Exception):
     """The deadline of a call has passed; turned into a MediaError before it leaves this package."""
 
 
+def _metadata_errors(version: str) -> dict[str, Any]:
+    """Words that are no UTF-8 in what a file says of itself are no error. PyAV 19 has no option for that: it never is.
+
+    >>> _metadata_errors("18.1.0"), _metadata_errors("19.0.2")
+    ({'metadata_errors': 'surrogateescape'}, {})
+    """
+    return {"metadata_errors": "surrogateescape"} if int(version.partition(".")[0]) < 19 else {}
+
+
 class Source:
     """One open media file. Times are seconds from the start of the file's earliest stream."""
 
@@ -45,7 +54,7 @@ class Source:
         self.container: InputContainer = av.open(
             self,
             "r",
-            metadata_errors="replace",
+            **_metadata_errors(av.__version__),
             options={"max_pixels": str(limits.max_pixels)},
             container_options={"format_whitelist": DEMUXERS, "protocol_whitelist": "none"},
         )

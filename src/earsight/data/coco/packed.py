@@ -23,8 +23,9 @@ from earsight.data.coco.media import BOXES
 from earsight.data.coco.pairs import Pairs, made
 from earsight.data.coco.splits import NOISE, SILENCE, Boxes
 from earsight.data.files import read_columns
+from earsight.data.jpeg import decode_clip
 from earsight.data.manifest import MANIFEST, folder_name
-from earsight.data.pack import Packed, as_floats, decode, span, unpacked
+from earsight.data.pack import Packed, as_floats, span, unpacked
 from earsight.data.shard import Stored
 from earsight.errors import DataError, MediaError, UsageError
 from earsight.types import F32, I16, U8, Box, Clip, Encoded, Row
@@ -77,7 +78,7 @@ class Tables:
         return boxes_in(self.root / FOLDER / BOXES)
 
     def photo(self, name: str) -> U8:
-        return decode(self.picture(name))
+        return decode_clip(self.picture(name))
 
     def sound(self, name: str, rate: int, start: float = 0.0, seconds: float = LENGTH) -> F32:
         return as_floats(self.samples(name)[round(start * rate) :][: round(seconds * rate)])
