@@ -1,17 +1,28 @@
 # make demo: install, then the whole story on the built-in set.   make test: install, then lint, types and tests.
 # make quick: install, then the tests that take no more than a few seconds each.
+# make test-latest: all tests with the newest Python on this machine and the newest version of everything.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --no-input
 OUT ?= demo
-.PHONY: demo test quick chromium lint bench install clean
+.PHONY: demo test test-latest quick chromium lint bench install clean
 
 demo: $(VENV)/.run
 	$(BIN)/earsight demo --out $(OUT) --force
 
 test: lint chromium
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# The newest version is worth an environment of its own; it is brought up to date each time.
+LATEST ?= $(shell ls $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.*/bin/python3 /usr/local/bin/python3 /usr/bin/python3 2>/dev/null \
+  | while read one; do echo "$$($$one -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])') $$one"; done \
+  | sort -V | tail -n 1 | cut -d " " -f 2)
+
+test-latest: chromium
+	$(LATEST) -m venv $(VENV)-latest
+	$(VENV)-latest/bin/pip --disable-pip-version-check --no-input install -q --upgrade --upgrade-strategy eager -e ".[dev]"
+	$(VENV)-latest/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
@@ -45,4 +56,4 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/.run
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-latest build dist .mypy_cache .pytest_cache .ruff_cache

@@ -8,6 +8,15 @@ from __future__ import annotations
 from os import PathLike
 
 
+def how_to_install(extra: str) -> str:
+    """What to type for an extra that is missing. There is no release yet: it is installed from a clone.
+
+    >>> how_to_install("app")
+    "in a clone of earsight: pip install -e '.[app]'"
+    """
+    return f"in a clone of earsight: pip install -e '.[{extra}]'"
+
+
 class EarsightError(Exception):
     """Something failed for a reason the user can act on (exit code 1)."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from earsight.config import Inputs, from_json, need
-from earsight.errors import CheckpointError, EarsightError, UsageError
+from earsight.errors import CheckpointError, EarsightError, UsageError, how_to_install
 from earsight.header import unusable
 from earsight.judging import Bounds, Found, pairs
 from earsight.resampling import squeezed
@@ -21,7 +21,7 @@ KEY = "earsight"
 SUFFIX = ".onnx"
 SEEN, KNOWN = "seen_", "known_"
 """Before the numbers of the outputs that hold what was made of pictures alone, and of the inputs that take it back."""
-INSTALL = "Install them: pip install 'earsight[onnx]'"
+INSTALL = f"Install them, {how_to_install('onnx')}"
 
 
 class OnnxModel:

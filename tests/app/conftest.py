@@ -91,7 +91,7 @@ SMALL = ("--max-mb", 1, "--max-seconds", 5, "--max-pixels", 1_000_000, "--max-ru
 @pytest.fixture(scope="session")
 def page(weights: Path, doubting: Path) -> Iterator[str]:
     """A running page with two models that always disagree."""
-    pytest.importorskip("gradio", reason="Gradio is not installed: pip install 'earsight[app]'")
+    pytest.importorskip("gradio", reason="Gradio is not installed: pip install -e '.[app]'")
     with serve(weights, doubting, *SMALL) as (address, _, _):
         yield address
 
@@ -104,5 +104,5 @@ def visitor(page: str) -> Iterator[Visitor]:
 
 @pytest.fixture(scope="session")
 def serving() -> Callable[..., object]:
-    pytest.importorskip("gradio", reason="Gradio is not installed: pip install 'earsight[app]'")
+    pytest.importorskip("gradio", reason="Gradio is not installed: pip install -e '.[app]'")
     return serve

@@ -35,7 +35,7 @@ def sent(shelf: Shelf) -> Path:
 
 
 def test_file_is_kept_under_another_name(shelf: Shelf) -> None:
-    pytest.importorskip("starlette", reason="Gradio is not installed: pip install 'earsight[app]'")
+    pytest.importorskip("starlette", reason="Gradio is not installed: pip install -e '.[app]'")
     path = sent(shelf)
     assert (path.name, path.read_bytes()) == ("clip.mp4", b"abc")
     assert shelf.used() == 3
@@ -51,7 +51,7 @@ def test_file_is_kept_under_another_name(shelf: Shelf) -> None:
 def test_disk_that_takes_no_more_is_told_and_nothing_stays(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch, number: int, reason: str, said: str
 ) -> None:
-    pytest.importorskip("starlette", reason="Gradio is not installed: pip install 'earsight[app]'")
+    pytest.importorskip("starlette", reason="Gradio is not installed: pip install -e '.[app]'")
 
     def refuse(path: Path, *_: object) -> None:
         raise OSError(number, reason, str(path))

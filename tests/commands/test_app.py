@@ -71,7 +71,8 @@ def test_missing_gradio_is_told_with_what_to_install(
 ) -> None:
     monkeypatch.setattr(server, "find_spec", lambda name: None)
     assert main(["app", "a"]) == 2
-    says = "Expected Gradio for the web page, but it is not installed. Install it with: pip install 'earsight[app]'"
+    says = "Expected Gradio for the web page, but it is not installed. "
+    says += "Install it, in a clone of earsight: pip install -e '.[app]'"
     assert says in capsys.readouterr().err
 
 

@@ -71,8 +71,9 @@ def test_every_extra_of_the_package_is_told_with_what_it_is_for(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
-    assert "gradio            not installed: the page in the browser, earsight app (pip install 'earsight[app]')" in out
-    assert "onnxruntime       not installed: exported models (pip install 'earsight[onnx]')" in out
+    page = "not installed: the page in the browser, earsight app (in a clone of earsight: pip install -e '.[app]')"
+    assert f"gradio            {page}" in out
+    assert "onnxruntime       not installed: exported models (in a clone of earsight: pip install -e '.[onnx]')" in out
     assert "tensorboard       not installed: training curves in TensorBoard (pip install tensorboard)" in out
 
 

@@ -15,7 +15,7 @@ from earsight.app.samples import write_samples
 from earsight.app.shelf import Shelf
 from earsight.app.worker import Worker
 from earsight.config import need
-from earsight.errors import EarsightError, UsageError
+from earsight.errors import EarsightError, UsageError, how_to_install
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SETTINGS = {
@@ -35,7 +35,7 @@ def need_gradio() -> None:
     """Say how to install Gradio where it is missing."""
     if find_spec("gradio") is None:
         raise UsageError(
-            "Expected Gradio for the web page, but it is not installed. Install it with: pip install 'earsight[app]'"
+            f"Expected Gradio for the web page, but it is not installed. Install it, {how_to_install('app')}"
         )
 
 

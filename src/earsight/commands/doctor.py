@@ -18,16 +18,17 @@ from pathlib import Path
 from typing import Literal
 
 from earsight.commands.screen import columns, say, say_json
-from earsight.errors import EarsightError
+from earsight.errors import EarsightError, how_to_install
 
 State = Literal["ok", "optional", "broken"]
 MARKS = {"ok": "✓", "optional": "-", "broken": "✗"}
-NEEDED = ("torch", "torchvision", "numpy", "av", "pyarrow", "tyro", "rich", "matplotlib", "safetensors")
+NEEDED = ("torch", "torchvision", "numpy", "av", "pillow", "pyarrow", "tyro", "rich", "matplotlib", "safetensors")
 OPTIONAL = {
     "tensorboard": "training curves in TensorBoard (pip install tensorboard)",
-    "onnxruntime": "exported models (pip install 'earsight[onnx]')",
-    "gradio": "the page in the browser, earsight app (pip install 'earsight[app]')",
+    "onnxruntime": f"exported models ({how_to_install('onnx')})",
+    "gradio": f"the page in the browser, earsight app ({how_to_install('app')})",
 }
+_MODULES = {"pillow": "PIL"}  # what is imported, where it has another name than what is installed
 _LOOKED_UP = ("gradio",)  # importing it takes seconds, and settles for good where it keeps its files
 _ROOM = 2e9  # bytes of free disk below which runs and packs soon fail
 
@@ -84,7 +85,7 @@ def tried(name: str, look: Callable[[], str], otherwise: State = "broken") -> Ch
 
 def _version(name: str) -> str:
     if name not in _LOOKED_UP:
-        importlib.import_module(name)
+        importlib.import_module(_MODULES.get(name, name))
     return importlib.metadata.version(name)
 
 
