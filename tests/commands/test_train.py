@@ -120,6 +120,75 @@ def test_validation_is_the_sets_own_split_unless_given(flags: str, val: str, tra
     assert trained.jobs[0].val == val
 
 
+def test_a_folder_without_a_validation_list_is_trained_on_without(
+    trained: Trained, tmp_path: Path, capsys: Captured
+) -> None:
+    flags = ["--on", "folder", "--data", str(tmp_path), "-o", "r"]
+    assert main(["train", "slavc", *flags]) == 0
+    told = capsys.readouterr().err
+    assert f"no validation: there is no pairs_val.csv in {tmp_path}. Add it, with boxes.csv, to measure" in told
+    assert "next: earsight localize r/weights.safetensors VIDEO" in told
+    (tmp_path / "pairs_val.csv").touch()
+    (tmp_path / "pairs_test.csv").touch()
+    assert main(["train", "slavc", *flags]) == 0
+    told = capsys.readouterr().err
+    assert told == f"next: earsight eval r/weights.safetensors --on folder --data {tmp_path}\n"
+    assert main(["train", "slavc", *flags, "--val", "none"]) == 0
+    assert [job.val for job in trained.jobs] == ["", "folder:val", ""]
+
+
+def test_a_run_that_began_without_validation_goes_on_without_when_a_list_has_come(
+    trained: Trained, tmp_path: Path
+) -> None:
+    flags = ["train", "slavc", "--on", "folder", "--data", str(tmp_path), "-o", str(tmp_path / "r")]
+    assert main(flags) == 0
+    begun(tmp_path / "r", trained.jobs[0])
+    (tmp_path / "pairs_val.csv").touch()
+    assert main([*flags, "--resume"]) == 0
+    assert trained.jobs[1] == trained.jobs[0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "epochs", "batch_size"),
+    [
+        ("slavc --limit 64", 1, 16),
+        ("slavc --limit=64 --preset paper", 1, 16),
+        ("slavc --limit 64 --optim.batch-size 8", 1, 8),
+        ("slavc --limit 64 --optim.epochs 20", 20, 128),
+        ("slavc --limit 64 --optim.epochs=2", 2, 128),
+        ("slavc --limit 0", 20, 128),
+        ("dsol --preset two_stages --limit 64", 2, 16),
+    ],
+)
+def test_a_limit_without_a_number_of_epochs_is_a_smoke_test(
+    flags: str, epochs: int, batch_size: int, trained: Trained, capsys: Captured
+) -> None:
+    assert main(["train", *flags.split(), "--on", "toybox", "-o", "r"]) == 0
+    optim, told = trained.jobs[0].optim, capsys.readouterr().err
+    assert (optim.epochs, optim.batch_size) == (epochs, batch_size)
+    cut = "0" not in flags.split() and "epochs" not in flags
+    words = (
+        f"--limit makes this a smoke test: {epochs} epoch{'s'[: epochs > 1]} in batches of {batch_size} at most. Add"
+    )
+    assert (words in told) == cut
+
+
+def test_a_smoke_test_goes_on_as_it_began(trained: Trained, tmp_path: Path, capsys: Captured) -> None:
+    run = str(tmp_path / "r")
+    flags = ["train", "slavc", "--on", "toybox", "--limit", "64", "-o", run]
+    preset = [*flags, "--preset", "official"]
+    assert main(preset) == 0
+    begun(tmp_path / "r", trained.jobs[0])
+    for args in (["train", "-o", run], flags, preset):
+        assert main([*args, "--resume"]) == 0
+        assert trained.jobs[-1] == trained.jobs[0]
+    longer = replace(trained.jobs[0], optim=Optim(epochs=3))
+    (tmp_path / "r" / "run.json").write_text(json.dumps(longer.to_json()), encoding="utf-8")
+    assert main([*flags, "--resume"]) == 0
+    assert trained.jobs[-1] == longer
+    capsys.readouterr()
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from earsight.data.audit import audit, leaks, listing
 from earsight.data.clips import open_set
 from earsight.data.controls import with_audio
 from earsight.errors import DataError, MediaError, UsageError
-from earsight.media.write import write_png, write_wav
+from earsight.media.write import VideoWriter, write_png, write_wav
 from earsight.types import Row
 
 PAIRS = """image,audio,start,cls,kind
@@ -91,13 +92,7 @@ def test_a_clip_is_the_photo_with_the_sound_from_its_start(folder: Path) -> None
 
 
 def test_the_image_may_be_a_video(folder: Path) -> None:
-    from fractions import Fraction
-
-    from earsight.media.write import VideoWriter
-
-    with VideoWriter(folder / "images/v.mp4", 32, 32, Fraction(10)) as out:
-        for k in range(20):
-            out.write(np.full((3, 32, 32), 20 + 10 * k, np.uint8), k / 10)
+    brightening(folder / "images/v.mp4", 2.0)
     (folder / "pairs_train.csv").write_text("image,audio,start,cls,kind\nimages/v.mp4,audio/moo.wav,0.5,cow,single\n")
     frame = open_set("folder:train", folder).read(0, 8000, 1.0).frame
     assert frame.mean() == pytest.approx(120, abs=3)
@@ -109,6 +104,116 @@ def test_a_missing_file_is_told_when_its_clip_is_read(folder: Path) -> None:
     assert clips.read(0, 8000, 1.0).id == "images/dog1+audio/bark@0.5"
     with pytest.raises(MediaError, match=r"moo\.wav: does not exist"):
         clips.read(2, 8000, 1.0)
+
+
+def test_a_picture_and_a_sound_are_all_a_line_needs(folder: Path) -> None:
+    (folder / "pairs_train.csv").write_text("image,audio\nimages/dog1.png,audio/bark.wav\n")
+    clips = open_set("folder:train", folder)
+    row = clips.rows[0]
+    assert (row.id, row.label, row.kind, row.boxes) == ("images/dog1+audio/bark@0", "", "positive", ())
+    assert clips.notes == ()
+    assert len(clips.read(0, 8000, 1.0).waveform) == 8000
+    (folder / "boxes.csv").write_text("image,xc,yc,w,h\nimages/dog1.png,0.5,0.5,0.5,0.5\n")
+    assert open_set("folder:train", folder).rows[0].boxes == ((0.25, 0.25, 0.75, 0.75),)
+
+
+def brightening(path: Path, seconds: float, sound: Path | None = None) -> None:
+    """A video at 10 frames per second, each frame by 10 brighter than the one before."""
+    with VideoWriter(path, 32, 32, Fraction(10), sound_from=sound) as out:
+        for k in range(round(10 * seconds)):
+            out.write(np.full((3, 32, 32), 20 + 10 * k, np.uint8), k / 10)
+
+
+def test_a_video_alone_is_seen_and_heard_in_its_middle(folder: Path) -> None:
+    brightening(folder / "v.mp4", 2.0, folder / "audio/bark.wav")
+    (folder / "pairs_train.csv").write_text("image\nv.mp4\n")
+    clips = open_set("folder:train", folder)
+    assert (clips.rows[0].id, clips.rows[0].picture, clips.rows[0].sound) == ("v+v@middle", "v.mp4", "v.mp4")
+    clip = clips.read(0, 8000, 1.0)
+    assert (clip.id, clip.time, len(clip.waveform)) == ("v+v@middle", pytest.approx(0.5, abs=0.05), 8000)
+    assert clip.frame.mean() == pytest.approx(120, abs=12)
+    (folder / "pairs_train.csv").write_text("image,audio,start\nv.mp4,,0\nv.mp4,audio/moo.wav,\n")
+    clips = open_set("folder:train", folder)
+    assert [row.id for row in clips.rows] == ["v+v@0", "v+audio/moo@0"]
+    assert clips.read(0, 8000, 0.4).frame.mean() == pytest.approx(40, abs=3)
+    assert clips.read(1, 8000, 1.0).waveform.mean() == pytest.approx(-0.5, abs=0.01)
+
+
+def empty(folder: Path, *names: str) -> None:
+    """Files of these names, with nothing in them: to list a folder no file is opened."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+
+
+def test_files_of_the_same_name_are_pairs_without_any_list(tmp_path: Path) -> None:
+    empty(
+        tmp_path, "b.JPG", "b.wav", "a.png", "a.ogg", "dog/1.jpeg", "dog/1.flac", "c.mp4", ".hidden.jpg", ".git/x.wav"
+    )
+    empty(tmp_path, "Images/cat/1.jpg", "audio/cat/1.mp3", "set/frames/2.jpg", "set/sounds/2.m4a", "a.b.jpg", "a.b.wav")
+    clips = open_set("folder:train", tmp_path)
+    assert [(row.picture, row.sound) for row in clips.rows] == [
+        ("a.png", "a.ogg"),
+        ("a.b.jpg", "a.b.wav"),
+        ("b.JPG", "b.wav"),
+        ("c.mp4", "c.mp4"),
+        ("Images/cat/1.jpg", "audio/cat/1.mp3"),
+        ("dog/1.jpeg", "dog/1.flac"),
+        ("set/frames/2.jpg", "set/sounds/2.m4a"),
+    ]
+    assert [row.id for row in clips.rows][:4] == ["a+a@0", "a.b+a.b@0", "b+b@0", "c+c@middle"]
+    assert {(row.label, row.kind, row.boxes) for row in clips.rows} == {("", "positive", ())}
+    assert clips.notes == ()
+    assert open_set("folder", tmp_path, role="train", limit=2).rows[0] == clips.rows[0]
+
+
+def test_files_without_a_partner_are_counted_and_named(tmp_path: Path) -> None:
+    empty(tmp_path, "a.jpg", "a.wav", "dog/b.jpg", "cat/b.wav", "c.png", "c.jpg", "readme.txt", "boxes.csv")
+    (tmp_path / "boxes.csv").write_text("image,xc,yc,w,h\n")
+    (tmp_path / "elsewhere").symlink_to(tmp_path)
+    clips = open_set("folder:train", tmp_path, limit=1)
+    assert [row.id for row in clips.rows] == ["a+a@0"]
+    assert clips.notes == (
+        "not used: 3 pictures (without a sound of the same name): c.jpg, c.png, dog/b.jpg",
+        "not used: 1 sound (without a picture of the same name): cat/b.wav",
+        "not used: 1 file (neither picture, sound nor video by the ending): readme.txt",
+        "not used: 1 folder (a link, which is not followed): elsewhere",
+    )
+    (tmp_path / "a.wav").unlink()
+    with pytest.raises(DataError, match=r"but got no pair; not used: 4 pictures .*: a\.jpg, .* Rename them, or write"):
+        open_set("folder:train", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "match"),
+    [
+        (["a.jpg", "a.png", "a.wav"], r"more of 1: a\.jpg and a\.png and a\.wav\. Rename or remove"),
+        (["a.jpg", "a.wav", "audio/a.ogg"], r"more of 1: a\.jpg and a\.wav and audio/a\.ogg"),
+        (["v.mp4", "v.jpg"], r"more of 1: v\.jpg and v\.mp4"),
+        (["v.mp4", "audio/v.wav"], r"more of 1: audio/v\.wav and v\.mp4"),
+    ],
+)
+def test_names_that_could_be_several_pairs_are_refused(tmp_path: Path, names: list[str], match: str) -> None:
+    empty(tmp_path, *names)
+    with pytest.raises(DataError, match=f"one picture and one sound of each name in .*, or one video, but got {match}"):
+        open_set("folder:train", tmp_path)
+
+
+def test_what_another_list_names_is_not_trained_on(tmp_path: Path) -> None:
+    empty(tmp_path, *(f"{name}.{ending}" for name in "abcd" for ending in ("jpg", "wav")))
+    (tmp_path / "boxes.csv").write_text("image,xc,yc,w,h\na.jpg,0.5,0.5,0.5,0.5\n")
+    (tmp_path / "pairs_val.csv").write_text("image,audio,kind\na.jpg,a.wav,\na.jpg,./b.wav,neg_easy\n")
+    clips = open_set("folder:train", tmp_path)
+    assert [row.id for row in clips.rows] == ["c+c@0", "d+d@0"]
+    assert clips.notes == ("not used: 2 names (in another list): a, b",)
+    assert [row.id for row in open_set("folder:val", tmp_path).rows] == ["a+a@0", "a+b@0"]
+
+
+def test_files_whose_names_are_not_text_are_not_used(tmp_path: Path) -> None:
+    empty(tmp_path, "a.jpg", "a.wav", "b\udcff.jpg", "b\udcff.wav")
+    clips = open_set("folder:train", tmp_path)
+    assert len(clips) == 1
+    assert clips.notes[0].startswith("not used: 2 files (")
 
 
 def test_boxes_are_optional_for_training_and_asked_for_in_tests(folder: Path) -> None:
@@ -129,16 +234,25 @@ def test_the_folder_must_be_given_and_be_there(tmp_path: Path) -> None:
     ):
         open_set("folder", tmp_path / "nowhere")
     with pytest.raises(
-        DataError, match=r"Expected pairs_test\.csv with columns image, audio, start, cls, kind, but got none"
+        DataError,
+        match=r"Expected pairs_test\.csv with columns image and audio \(.*\), but got none in .*\. Add it, with boxes",
     ):
         open_set("folder", tmp_path)
+    with pytest.raises(DataError, match=r"Expected pairs_val\.csv .* To train without, use --val none"):
+        open_set("folder:val", tmp_path)
+    with pytest.raises(DataError, match=r"dog\.jpg and dog\.wav\) or videos in .*, but got no pair\. Rename them"):
+        open_set("folder:train", tmp_path)
 
 
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("image,audio,cls\na,b,c\n", r"but got image, audio, cls\. Add start, kind"),
-        ("", "but got none. Add image, audio, start, cls, kind"),
+        ("picture,audio,cls\na,b,c\n", r"Expected columns image in .*, but got picture, audio, cls\. Add image"),
+        ("", "but got none. Add image"),
+        ("image,cls\na.jpg,dog\n", r"a sound for a\.jpg in .*line 2, but got no audio\. Fill it in; only videos"),
+        ("image,audio\n,b.wav\n", r"Expected a value for image in .*line 2, but got no image\. Fill it in"),
+        ("image,audio,start\na.jpg,b.wav,middle\n", "Expected start of at least 0 in .*line 2, but got middle"),
+        ("image\nv.mp4\nv.mp4\n", r"every pair once, but got v\.mp4 with v\.mp4 from its middle in .*line 3 and in"),
         (PAIRS + "../a.png,b.wav,1,dog,single\n", r"inside the folder in .*line 6, but got '\.\./a\.png'\. Put the"),
         (PAIRS + "a.png,audio/../../b.wav,1,dog,single\n", r"but got 'audio/\.\./\.\./b\.wav'\. Put the file into"),
         (PAIRS + "a.png,/etc/b.wav,1,dog,neg_x\n", "a path inside the folder in .*line 6, but got '/etc/b.wav'"),
@@ -154,7 +268,7 @@ def test_the_folder_must_be_given_and_be_there(tmp_path: Path) -> None:
         (PAIRS + "a.png,b.wav,1,dog,maybe\n", "kind single, multi or neg_<kind> in .*line 6, but got maybe"),
         (PAIRS + "a.png,b.wav,1,dog,neg_\n", "but got neg_"),
         (PAIRS + "a.png,,1,dog,single\n", r"line 6, but got no audio\. Fill it in"),
-        (PAIRS + "a.png\n", "but got no audio, start, cls, kind"),
+        (PAIRS + "a.png\n", r"line 6, but got no audio\. Fill it in"),
     ],
 )
 def test_a_wrong_line_of_pairs_is_named(folder: Path, text: str, match: str) -> None:

@@ -62,7 +62,12 @@ def test_batch_norm_over_processes_is_that_of_one_even_far_from_zero(tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "changes", [{}, {"settings": parity.tiny.config("paper"), "weight_decay": 1e-4, "batch_size": 9}]
+    "changes",
+    [
+        {},
+        {"settings": parity.tiny.config("paper"), "weight_decay": 1e-4, "batch_size": 9},
+        {"limit": 24, "batch_size": 999},
+    ],
 )
 def test_a_run_in_two_processes_ends_with_the_weights_of_one(tmp_path: Path, changes: dict[str, object]) -> None:
     work = partial(parity.whole_run, epochs=1, **changes)

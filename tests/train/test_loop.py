@@ -120,9 +120,19 @@ def test_a_batch_without_two_readable_clips_stops_the_run(tmp_path: Path) -> Non
         run(tmp_path, on="tiny.tones:torn", limit=0, batch_size=2)
 
 
-def test_a_batch_larger_than_the_set_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"Expected at least one batch of 999 clips, but got \d+ in tiny\.tones:train"):
-        run(tmp_path, limit=0, batch_size=999)
+def test_a_batch_larger_than_the_set_is_made_smaller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = run(tmp_path, limit=0, batch_size=999)
+    told = capsys.readouterr().err
+    assert "batches of 64 clips, not 999: tiny.tones:train has no more" in told
+    assert "64 clips, 1 batches of 64 an epoch" in told
+    assert state["position"]["total_steps"] == 1
+    assert '"batch_size": 999' in (tmp_path / "run.json").read_text()
+    assert read_header(tmp_path)["training"]["job"]["optim"]["batch_size"] == 64
+
+
+def test_one_clip_has_no_negatives_to_train_with(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"Expected at least two clips to train on, but got 1 in tiny\.tones:train\."):
+        run(tmp_path, limit=1)
 
 
 def test_a_limit_under_the_batch_size_makes_one_smaller_batch(

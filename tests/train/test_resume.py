@@ -111,6 +111,15 @@ def test_a_run_resumes_in_its_second_stage(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_run_with_a_batch_of_all_clips_resumes_with_the_same_batch(tmp_path: Path) -> None:
+    job = tiny.job(val="", epochs=4, batch_size=999, limit=24)
+    wanted = run_alone(job, tmp_path / "straight")
+    process = processes.start(killing.resume_until_write, job, tmp_path / "run", "state.pt", 2, "after")
+    assert processes.finish([process]) == [-signal.SIGKILL]
+    assert_equal(run_alone(job, tmp_path / "run"), wanted)
+
+
+@pytest.mark.slow
 def test_without_validation_a_run_resumes_and_is_not_calibrated(tmp_path: Path) -> None:
     job = tiny.job(val="", epochs=1)
     wanted = run_alone(job, tmp_path / "straight")

@@ -8,7 +8,7 @@ from earsight.commands.data_check_pack import check_packs, packs_of
 from earsight.commands.screen import columns, note, progress, say, say_json
 from earsight.config import need
 from earsight.data.check import FAILURES, KINDS, Findings, check
-from earsight.data.clips import open_set
+from earsight.data.clips import missing_list, open_set, with_split
 from earsight.data.files import lines
 from earsight.files import refuse_existing, write_csv, write_text
 
@@ -33,7 +33,11 @@ def run(
         return check_packs(folders, workers=workers, json=json)
     if out is not None:
         refuse_existing([out / PROBLEMS, out / GOOD], force)
+    if not set(":+") & set(spec) and missing_list(with_split(spec), data):
+        spec = with_split(spec, "train")  # pairs of one's own need no test list
     clip_set = open_set(spec, data)
+    for told in clip_set.notes:
+        note(told)
     with progress(f"looking at {clip_set.name}") as report:
         found = check(clip_set, workers=workers, limit=limit, progress=report)
     if json:

@@ -47,6 +47,8 @@ def run(
     outcomes = []
     for plan in plans:
         for part in plan.parts:
+            for told in part.clips.notes:
+                note(told)
             with progress(f"packing {part.spec}") as report:
                 outcome = pack(
                     part.clips,

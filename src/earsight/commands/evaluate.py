@@ -70,6 +70,8 @@ def run(
     where = own_device(device)
     distributed.start(device)
     sets = [open_set(spec, data, limit=limit, only=only) for spec in on]
+    for line in dict.fromkeys(line for one in sets for line in one.notes):
+        note(line)
     twice = [one.name for i, one in enumerate(sets) if one.name in [other.name for other in sets[:i]]]
     need(not twice, "each set once after --on", f"{twice[0] if twice else ''} twice", "Leave one out.")
     found = _Found()

@@ -18,6 +18,8 @@ from earsight.config import Inputs, Optim, need
 from earsight.errors import UsageError
 from earsight.train.job import Job, deciding
 
+SMOKE_BATCH = 16
+"""Clips in a batch of a smoke test, at most."""
 NONE = "none"
 """`--val none`: no validation."""
 _SAME = ("on", "data", "val", "limit", "protocol", "false_alarm", "inputs", "optim", "supervision")
@@ -35,6 +37,8 @@ class Given:
     out: str = ""
     resume: bool = False
     sets: tuple[str, ...] = ()
+    smoke: bool = False
+    """Whether there is a limit, and no number of epochs: a smoke test."""
 
     @property
     def named(self) -> set[str]:
@@ -55,7 +59,7 @@ def peek(args: Sequence[str]) -> Given:
     """Read ahead: METHOD is the first word that belongs to no flag.
 
     >>> peek(["--on", "toybox", "slavc", "--preset=paper", "--resume", "-o", "r"])
-    Given(method='slavc', preset='paper', recipe='', out='r', resume=True, sets=('toybox',))
+    Given(method='slavc', preset='paper', recipe='', out='r', resume=True, sets=('toybox',), smoke=False)
     """
     found: dict[str, str] = {}
     words: list[str] = []
@@ -74,14 +78,25 @@ def peek(args: Sequence[str]) -> Given:
     out = found.get("--out", found.get("-o", ""))
     method = words[0] if words else ""
     sets = tuple(found[flag] for flag in ("--on", "--val") if flag in found)
-    return Given(method, found.get("--preset", ""), found.get("--recipe", ""), out, "--resume" in found, sets)
+    smoke = found.get("--limit", "0") != "0" and "--optim.epochs" not in found
+    return Given(method, found.get("--preset", ""), found.get("--recipe", ""), out, "--resume" in found, sets, smoke)
 
 
 def start(given: Given) -> Job:
     """The settings before any flag: those of the run that goes on, of a recipe or a preset, or the method's own.
 
-    The training set is empty when nothing names it yet.
+    The training set is empty when nothing names it yet. A limit makes a smoke test of what is begun: little is trained,
+    in small batches.
     """
+    job = _start(given)
+    if not given.smoke or (given.run and not (given.preset or given.recipe)):
+        return job
+    epochs = min(job.optim.epochs, getattr(job.config, "least_epochs", 1))
+    small = replace(job.optim, epochs=epochs, batch_size=min(job.optim.batch_size, SMOKE_BATCH))
+    return replace(job, optim=small)
+
+
+def _start(given: Given) -> Job:
     if given.recipe:
         from earsight.recipes import RECIPES
 
@@ -159,10 +174,15 @@ def run(
         from earsight.train.folder import load_job
 
         refuse_changes(load_job(given.run, given.named), job, given.run)
+    if given.smoke and not given.run:
+        note(
+            f"--limit makes this a smoke test: {job.optim.epochs} epoch{'s' * (job.optim.epochs > 1)} in batches of "
+            f"{job.optim.batch_size} at most. Add --optim.epochs N to train in earnest."
+        )
     from earsight.train.loop import train
 
     weights = train(job, out, device=device, resume=resume, force=force)
-    note(f"next: earsight eval {weights} --on {_tested_on(job.on)}" + (f" --data {job.data}" if job.data else ""))
+    note(f"next: {_next(job, weights)}")
     say(str(weights))
     return 0
 
@@ -196,6 +216,16 @@ def _flag(name: str) -> str:
     return "--" + name.replace("config.", "method.", 1).replace("_", "-")
 
 
+def _next(job: Job, weights: Path) -> str:
+    """What to do with the weights: measure them, or use them where there is nothing to measure on."""
+    from earsight.data.clips import missing_list, with_split
+
+    tested = _tested_on(job.on)
+    if registry.load("set", tested).DEFAULTS.get("test") and missing_list(with_split(tested), job.folder):
+        return f"earsight localize {weights} VIDEO"
+    return f"earsight eval {weights} --on {tested}" + (f" --data {job.data}" if job.data else "")
+
+
 def _tested_on(on: str) -> str:
     """The set that a model trained on `on` is tested on: the same, or where that has no test split, its first test."""
     name = on.partition(":")[0]
@@ -216,4 +246,11 @@ def validation(job: Job, begin: Job) -> str:
         return "" if job.val == NONE else job.val
     splits: dict[str, str] = registry.load("set", name).DEFAULTS
     own = splits.get("val", "")
-    return "" if own in ("", split or splits.get("train")) else f"{name}:{own}"
+    if own in ("", split or splits.get("train")):
+        return ""
+    from earsight.data.clips import missing_list
+
+    why = missing_list(f"{name}:{own}", job.folder)
+    if why:
+        note(f"no validation: {why}")
+    return "" if why else f"{name}:{own}"

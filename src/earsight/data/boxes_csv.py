@@ -10,12 +10,12 @@ from earsight.data.files import read_columns
 from earsight.errors import DataError
 from earsight.types import Box
 
-_BOX_COLUMNS = ("image", "cls", "xc", "yc", "w", "h")
+_BOX_COLUMNS = ("image", "xc", "yc", "w", "h")
 _SLACK = 0.01  # annotators' boxes often stick out by a rounded pixel; they are cut at the edge
 
 
 def read_boxes(path: Path) -> defaultdict[tuple[str, str], list[Box]]:
-    """Boxes by image and class; none where there is no file."""
+    """Boxes by image and class, which may be left out; none where there is no file."""
     found: defaultdict[tuple[str, str], list[Box]] = defaultdict(list)
     if not path.exists():
         return found
@@ -29,17 +29,12 @@ def read_boxes(path: Path) -> defaultdict[tuple[str, str], list[Box]]:
                 "Give centre, width and height as fractions of the picture."
             )
         x0, y0, x1, y1 = (min(max(value, 0.0), 1.0) for value in box)
-        found[line["image"], line["cls"]].append((x0, y0, x1, y1))
+        found[line["image"], line.get("cls", "")].append((x0, y0, x1, y1))
     return found
 
 
 def read_lines(path: Path, columns: tuple[str, ...]) -> list[tuple[str, dict[str, str]]]:
-    """Lines of a csv file, each with the place to name in messages."""
-    if not path.exists():
-        raise DataError(
-            f"Expected {path.name} with columns {', '.join(columns)}, but got none in {path.parent}. "
-            "A folder set holds pairs_train.csv, pairs_val.csv, pairs_test.csv and boxes.csv."
-        )
+    """Lines of a csv file with values in these columns, each with the place to name in messages."""
     lines = read_columns(path, columns)
     for where, line in lines:
         empty = [name for name in columns if not line[name]]

@@ -29,6 +29,8 @@ class ClipSet(ABC):
         rows: what is known of each clip without reading it.
     """
 
+    notes: tuple[str, ...] = ()
+    """What there is to know about the list, in plain words: files of the user's that are in no clip."""
     _hashed: tuple[Sequence[Row], str] = (), ""
 
     def __init__(self, name: str, rows: Sequence[Row]) -> None:
@@ -100,7 +102,7 @@ class Derived(ClipSet):
 
     def __init__(self, name: str, rows: Sequence[Row], whole: ClipSet) -> None:
         super().__init__(name, rows)
-        self._whole = whole
+        self._whole, self.notes = whole, whole.notes
 
     @abstractmethod
     def parts(self, index: int) -> tuple[int, int | None]:
@@ -242,6 +244,24 @@ def with_split(spec: str, role: str = "test") -> str:
     if split not in module.SPLITS:
         raise UsageError(f"Expected a split of {name} ({', '.join(module.SPLITS)}), but got '{split}'.")
     return f"{name}:{split}"
+
+
+def missing_list(spec: str, data: Path | None) -> str:
+    """Why there is no list of "name:split" in `data`, or "" where there is one or the set does not say.
+
+    A set whose lists are the user's own may define missing(split, data), which says it of a folder.
+    """
+    name, _, split = spec.partition(":")
+    module = registry.load("set", name)
+    if data is None or not hasattr(module, "missing"):
+        return ""
+    from earsight.data.manifest import is_pack, splits_in
+
+    if is_pack(data):
+        there = [folder.name for folder in splits_in(data)]
+        return "" if spec.replace(":", "-") in there else f"the pack {data} holds no {spec}."
+    reason: str = module.missing(split, data)
+    return reason
 
 
 def _packed(data: Path | None, spec: str) -> ClipSet | None:

@@ -24,6 +24,10 @@ CLIPS = frozenset(
     {f".{kind}" for kinds in _KINDS[:2] for kind in kinds.split(", ")} | {".m4v", ".mpeg", ".mts", ".wma", ".aif"}
 )
 """Endings of videos and sounds, with those that are other names of the same kinds."""
+SOUNDS = frozenset(f".{kind}" for kind in _KINDS[1].split(", ")) | {".m4a", ".wma", ".aif"}
+"""Endings of sounds."""
+VIDEOS = CLIPS - SOUNDS
+"""Endings of videos."""
 PICTURES = frozenset({f".{kind}" for kind in _KINDS[2].split(", ")} | {".jpeg"})
 """Endings of pictures."""
 DEMUXERS = (

@@ -182,13 +182,17 @@ def read_audio(
 
 
 def read_clip(
-    path: AnyPath, time: float, rate: int, seconds: float, id: str | None = None, limits: Limits = _DEFAULT
+    path: AnyPath, time: float | None, rate: int, seconds: float, id: str | None = None, limits: Limits = _DEFAULT
 ) -> Clip:
-    """The frame a video shows at `time` and `seconds` of sound around it, moved inside the video at its two ends."""
-    _check_time("time", time)
+    """The frame a video shows at `time` and `seconds` of sound around it, moved inside the video at its two ends.
+
+    Without a time, the middle of the video; where its length is not known, the middle of its first `seconds`.
+    """
+    _check_time("time", time or 0.0)
     need(0 < seconds < float("inf"), "seconds above 0", seconds)
     with opened(path, limits) as source:
         source.need_audio()
+        time = (source.duration or seconds) / 2 if time is None else time
         frame, _ = frames.shown(source, time)
         latest = float("inf") if source.duration is None else max(0.0, source.duration - seconds)
         start = min(max(0.0, time - seconds / 2), latest)

@@ -76,6 +76,11 @@ class Config:
         need(self.passes > 0 or not self.mixtures, "passes of at least 1 before mixtures", self.passes,
              "Their teacher is a classifier; set --method.mixtures 0, or let it learn.")  # fmt: skip
 
+    @property
+    def least_epochs(self) -> int:
+        """With fewer epochs there is nothing to train stage two with."""
+        return self.first_clustering if self.mixtures else 1
+
 
 class Model(Method):
     labels: Tensor

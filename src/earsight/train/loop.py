@@ -104,13 +104,12 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
     # The data: a training list, and a validation list that no test set shares.
     clips = open_set(job.on, job.folder, role="train", limit=job.limit)
     val = open_set(job.val, job.folder, role="val", limit=job.limit) if job.val else None
-    if 2 <= len(clips) < min(job.optim.batch_size, job.limit + 1):  # a limit makes a smoke test of any settings
-        job = replace(job, optim=replace(job.optim, batch_size=len(clips)))
     lost = clips.lost()
     count = len(clips) - len(lost)
+    if 2 <= count < job.optim.batch_size:  # run.json keeps the settings as given: a run that goes on comes here again
+        job = replace(job, optim=replace(job.optim, batch_size=count))
     per_epoch = steps_per_epoch(count, job.optim.batch_size)
-    need(per_epoch > 0, f"at least one batch of {job.optim.batch_size} clips", f"{count} in {clips.name}",
-         "Lower --optim.batch-size, or use more clips.")  # fmt: skip
+    need(count >= 2, "at least two clips to train on", f"{count} in {clips.name}", "The other clips are the negatives.")
     if val is not None:
         need_positives(val)
 
@@ -153,6 +152,10 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
     position.failures.update((clips.rows[i].id, reason) for i, reason in lost.items())
     log = RunLog(out, position.log_bytes, first_step=position.total_steps, main=main)
     bar = Bar(sum(stage.epochs for stage in stages) * per_epoch, position.total_steps, job.optim.batch_size, main)
+    for told in clips.notes:
+        bar.line(told)
+    if job.optim.batch_size < asked.optim.batch_size:
+        bar.line(f"batches of {job.optim.batch_size} clips, not {asked.optim.batch_size}: {clips.name} has no more")
     if stages:
         bar.line(
             f"training {job.method} on {clips.name}: {len(clips)} clips, {per_epoch} batches of "

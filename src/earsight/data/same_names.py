@@ -1,0 +1,129 @@
+"""Pairs in a folder without lists: pictures and sounds of the same name, and videos with their own sound.
+
+A name is a path inside the folder without its ending and without folders that only say what kind of file is in them
+(`FOLDERS`), so dog/1.jpg belongs to dog/1.wav, and images/dog/1.jpg to audio/dog/1.wav. Nothing is opened: the ending
+says what a file is. What is in no pair is counted and named; what could be in several is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from earsight.data.lists import some
+from earsight.errors import DataError
+from earsight.media.accept import PICTURES, SOUNDS, VIDEOS
+
+FOLDERS = frozenset({"image", "images", "frames", "pictures", "photos", "audio", "sound", "sounds", "video", "videos"})
+"""Folders that are no part of a name, in small or large letters."""
+_KINDS = {"picture": PICTURES, "sound": SOUNDS, "video": VIDEOS}
+Name = tuple[str, ...]
+
+
+class SameNames(NamedTuple):
+    """What was found.
+
+    Args:
+        pairs: picture and sound of each pair as paths inside the folder; of a video, itself twice.
+        notes: what is in no pair, in plain words.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+
+def same_names(root: Path, lists: Iterable[str] = (), held_out: Iterable[str] = ()) -> SameNames:
+    """The pairs below `root`, in order of their names.
+
+    Hidden files are no part of the folder, and neither are `lists`. Links to folders are not followed. Of what has the
+    name of a file that is `held_out`, nothing is used.
+    """
+    found = _Below(root)
+    by_name = defaultdict[Name, dict[str, list[str]]](lambda: {kind: [] for kind in _KINDS})
+    others: list[str] = []
+    for path in sorted(set(found.files) - set(lists)):
+        kind = _kind(path)
+        if kind:
+            by_name[_name(path)][kind].append(path)
+        else:
+            others.append(path)
+    held = {_name(path) for path in held_out}.intersection(by_name)
+    pairs: list[tuple[str, str]] = []
+    pictures: list[str] = []
+    sounds: list[str] = []
+    unclear: list[str] = []
+    for name in sorted(by_name.keys() - held):
+        seen, heard, both = by_name[name].values()
+        if (both and (seen or heard)) or (seen and heard and len(seen) + len(heard) > 2):
+            unclear.append(" and ".join([*seen, *heard, *both]))
+        elif seen and heard:
+            pairs.append((seen[0], heard[0]))
+        else:
+            pairs += [(video, video) for video in both]
+            pictures += seen
+            sounds += heard
+    if unclear:
+        raise DataError(
+            f"Expected one picture and one sound of each name in {root}, or one video, but got more of "
+            f"{len(unclear)}: {some(unclear)}. Rename or remove what is too much, or write the pairs into "
+            "pairs_train.csv (columns image and audio)."
+        )
+    left = (
+        ("picture", "without a sound of the same name", pictures),
+        ("sound", "without a picture of the same name", sounds),
+        ("file", "neither picture, sound nor video by the ending", others),
+        ("folder", "a link, which is not followed", found.links),
+        ("folder", "that cannot be listed", found.closed),
+        ("name", "in another list", ["/".join(name) for name in sorted(held)]),
+    )
+    notes = tuple(_note(*one) for one in left if one[2])
+    if not pairs:
+        raise DataError(
+            f"Expected pictures and sounds of the same name (dog.jpg and dog.wav) or videos in {root}, but got no pair"
+            f"{''.join(f'; {note}' for note in notes)}. Rename them, or write the pairs into pairs_train.csv (columns "
+            "image and audio)."
+        )
+    return SameNames(tuple(pairs), notes)
+
+
+class _Below:
+    """Paths below a folder: files, links to folders, and folders that cannot be listed."""
+
+    def __init__(self, root: Path) -> None:
+        self.files: list[str] = []
+        self.links: list[str] = []
+        self.closed: list[str] = []
+
+        def closed(error: OSError) -> None:
+            self.closed.append(Path(error.filename).relative_to(root).as_posix())
+
+        for where, folders, names in os.walk(root, onerror=closed):
+            inside = PurePosixPath(Path(where).relative_to(root).as_posix())
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            self.links += [str(inside / name) for name in folders if Path(where, name).is_symlink()]
+            self.files += [str(inside / name) for name in names if not name.startswith(".")]
+
+
+def _kind(path: str) -> str:
+    """What a file is by its ending; "" for what is no media, or has a name that is not text."""
+    ending = PurePosixPath(path).suffix.lower()
+    if path != path.encode("utf-8", "replace").decode():
+        return ""
+    return next((kind for kind, endings in _KINDS.items() if ending in endings), "")
+
+
+def _name(path: str) -> Name:
+    """What files that belong together have in common.
+
+    >>> _name("dog/1.jpg") == _name("Images/dog/1.JPG") == _name("dog/audio/1.wav")
+    True
+    """
+    *folders, last = PurePosixPath(path).with_suffix("").parts
+    return *(folder for folder in folders if folder.lower() not in FOLDERS), last
+
+
+def _note(what: str, why: str, names: Sequence[str]) -> str:
+    return f"not used: {len(names)} {what}{'s' * (len(names) != 1)} ({why}): {some(names)}"
