@@ -15,7 +15,7 @@ from pathlib import Path
 from earsight.checkpoint import load_weights, save_weights
 from earsight.methods import slavc
 
-KEPT = ("protocol", "calibration")
+KEPT = ("protocol", "calibration", "knows")
 
 
 def make(run: Path, out: Path) -> None:

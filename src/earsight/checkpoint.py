@@ -46,7 +46,10 @@ def versions() -> dict[str, str]:
 
 
 def save_weights(path: Path, model: Method, name: str, config: Any, meta: Mapping[str, Any]) -> None:
-    """Write a weights file atomically. `meta` is plain JSON: "protocol", "calibration", "training", "metrics", ..."""
+    """Write a weights file atomically. `meta` is plain JSON: "protocol", "calibration", "training", "metrics", ...
+
+    "knows" says in plain words what the model was trained on, where that is less than real scenes.
+    """
     header = {
         "format": FORMAT,
         "method": name,

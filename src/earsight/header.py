@@ -21,6 +21,7 @@ _OPTIONAL: dict[str, tuple[type, ...]] = {
     "calibration.negatives": _NUMBER,
     "metrics": _PART,
     "imported": _PART,
+    "knows": _TEXT,
     "training": _PART,
     "training.job": _PART,
     "training.job.on": _TEXT,

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "media"))
 
 from earsight.checkpoint import save_weights
 from earsight.config import Inputs
+from earsight.data.sets.toybox import KNOWS
 from earsight.media.write import VideoWriter, write_png, write_wav
 from earsight.methods.base import build
 from earsight.methods.slavc import Config
@@ -51,6 +52,15 @@ def uncalibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("uncalibrated") / "plain.safetensors"
     torch.manual_seed(0)
     save_weights(path, build("slavc", CONFIG, INPUTS), "slavc", CONFIG, {})
+    return path
+
+
+@pytest.fixture
+def knowing(tmp_path: Path) -> Path:
+    """Weights of an untrained tiny model that says what it knows, as one that was trained on toys does."""
+    path = tmp_path / "toys.safetensors"
+    meta = {"protocol": "exact", "knows": KNOWS}
+    save_weights(path, build("slavc", CONFIG, INPUTS), "slavc", CONFIG, meta)
     return path
 
 

@@ -76,6 +76,25 @@ def test_what_there_is_to_know_of_a_video_is_noted(weights: Path, tmp_path: Path
     assert len(json.loads(capsys.readouterr().out)["done"][0]["notes"]) == 2
 
 
+def test_what_the_weights_know_is_said_once_and_in_every_answer(
+    knowing: Path, media: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    words = "these weights know drawn toys of the built-in set only"
+    pair = [str(media / "picture.png"), str(media / "tone.wav")]
+    for weights in (knowing, knowing.with_suffix(".onnx")):
+        if weights.suffix == ".onnx":
+            assert main(["export", str(knowing), "--out", str(weights)]) == 0
+        out = tmp_path / weights.suffix
+        assert main(["localize", str(weights), str(media / "clip.mp4"), "-o", str(out), "--format", "png,json"]) == 0
+        assert capsys.readouterr().err.count(words) == 1
+        assert json.loads((out / "clip.earsight.json").read_text(encoding="utf-8"))["notes"] == [words]
+        assert main(["localize", str(weights), "--image", pair[0], "--audio", pair[1], "-o", str(out)]) == 0
+        assert capsys.readouterr().err.count(words) == 1
+        assert json.loads((out / "picture.earsight.json").read_text(encoding="utf-8"))["notes"] == [words]
+        assert main(["show", str(weights)]) == 0
+        assert "drawn toys of the built-in set only" in capsys.readouterr().out
+
+
 def test_weights_without_calibration_give_no_verdict(
     uncalibrated: Path, media: Path, tmp_path: Path, capsys: Captured
 ) -> None:

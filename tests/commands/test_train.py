@@ -151,13 +151,13 @@ def test_a_run_that_began_without_validation_goes_on_without_when_a_list_has_com
 @pytest.mark.parametrize(
     ("flags", "epochs", "batch_size"),
     [
-        ("slavc --limit 64", 1, 16),
-        ("slavc --limit=64 --preset paper", 1, 16),
-        ("slavc --limit 64 --optim.batch-size 8", 1, 8),
+        ("slavc --limit 64", 1, 8),
+        ("slavc --limit=64 --preset paper", 1, 8),
+        ("slavc --limit 64 --optim.batch-size 32", 1, 32),
         ("slavc --limit 64 --optim.epochs 20", 20, 128),
         ("slavc --limit 64 --optim.epochs=2", 2, 128),
         ("slavc --limit 0", 20, 128),
-        ("dsol --preset two_stages --limit 64", 2, 16),
+        ("dsol --preset two_stages --limit 64", 2, 8),
     ],
 )
 def test_a_limit_without_a_number_of_epochs_is_a_smoke_test(

@@ -85,8 +85,8 @@ def test_a_pack_of_them_trains_without_more_flags(pairs: Path, tmp_path: Path, c
     assert main([*line, *TINY]) == 0
     told = capsys.readouterr().err
     assert f"no validation: the pack {pack} holds no folder:val." in told
-    assert "--limit makes this a smoke test: 1 epoch in batches of 16 at most" in told
-    assert "20 clips, 1 batches of 16 an epoch" in told
+    assert "--limit makes this a smoke test: 1 epoch in batches of 8 at most" in told
+    assert "20 clips, 2 batches of 8 an epoch" in told
 
 
 def test_they_are_checked_by_name_and_measured_only_with_boxes(pairs: Path, tmp_path: Path, capsys: Output) -> None:

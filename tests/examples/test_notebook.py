@@ -36,6 +36,8 @@ def test_every_cell_runs_and_shows_what_it_promises(tmp_path: Path) -> None:
     cells = [shown(outputs) for outputs in json.loads(done.stdout)]
     model, film, bell, values, frog, unseen, many, timeline, arrays = cells
     assert "toys.safetensors" in model
+    assert "these weights know drawn toys of the built-in set only" in model
+    assert "Note: these weights know drawn toys of the built-in set only" in timeline
     assert "(3, 240, 240) uint8" in film
     for cell, verdict in ((bell, "visible source"), (frog, "visible source"), (unseen, "no visible source")):
         assert cell.count("data:image/jpeg;base64,") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,18 @@ def test_sheets_of_every_shape_are_written(tmp_path: Path, count: int, height: i
     sheet = read_image(tmp_path / "a.png")
     assert sheet.shape[2] == 1300
     assert (sheet == 90).all(axis=0).sum() > 1000 * count
+
+
+def test_notes_stand_between_the_pictures_and_the_plot(tmp_path: Path) -> None:
+    told = ("these weights know $drawn^ toys", "x" * 200)
+    timeline = Timeline("a.mp4", "", "w", "exact", None, 0.5, 1.0, 0.0, 90, 90, (MOMENT,))
+    picture = np.full((3, 90, 90), 90, np.uint8)
+    for name, notes in (("plain", ()), ("noted", told)):
+        write_sheet(tmp_path / f"{name}.png", [(MOMENT, picture)], replace(timeline, notes=notes))
+    plain, noted = (read_image(tmp_path / f"{name}.png").astype(int) for name in ("plain", "noted"))
+    assert plain.shape == noted.shape
+    apart = np.nonzero((plain != noted).any(axis=(0, 2)))[0]
+    assert apart.min() > plain.shape[1] - 280  # below the pictures
 
 
 def test_any_name_of_a_file_can_be_written_on_a_sheet(tmp_path: Path) -> None:

@@ -130,6 +130,16 @@ def test_a_batch_larger_than_the_set_is_made_smaller(tmp_path: Path, capsys: pyt
     assert read_header(tmp_path)["training"]["job"]["optim"]["batch_size"] == 64
 
 
+def test_weights_say_what_a_model_knows_where_its_set_says_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(tmp_path / "plain", limit=16)
+    assert "knows" not in read_header(tmp_path / "plain")
+    monkeypatch.setattr(tones, "KNOWS", "tones alone", raising=False)
+    run(tmp_path / "known", limit=16)
+    assert read_header(tmp_path / "known")["knows"] == "tones alone"
+    run(tmp_path / "toys", on="toybox", limit=16)
+    assert read_header(tmp_path / "toys")["knows"] == "drawn toys of the built-in set only"
+
+
 def test_one_clip_has_no_negatives_to_train_with(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"Expected at least two clips to train on, but got 1 in tiny\.tones:train\."):
         run(tmp_path, limit=1)

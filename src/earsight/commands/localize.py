@@ -58,6 +58,8 @@ def run(
         note("no threshold was calibrated with the object prior, so there is a confidence but no verdict")
     elif localizer.threshold is None:
         note("these weights carry no calibrated threshold, so there is a confidence but no verdict")
+    for known in localizer.notes:
+        note(known)
     if image is not None and audio is not None:
         refuse_span(end, window)
         drawing = Drawing(overlay, boxes)
@@ -90,7 +92,8 @@ def run(
         say(columns([(one.source, found(one), ", ".join(map(str, one.files))) for one in summary.done]))
     for one in summary.done:
         for told in one.notes:
-            note(f"note: {one.source}: {told}")
+            if told not in localizer.notes:
+                note(f"note: {one.source}: {told}")
     for left in summary.skipped:
         note(f"skipped: {left.path}: {left.reason}")
     for failed in summary.failures:

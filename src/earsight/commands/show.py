@@ -86,6 +86,8 @@ def weights_text(values: dict[str, Any]) -> str:
             )
     else:
         head["calibration"] = "none: verdicts need weights trained with a validation set that has negatives"
+    if values.get("knows"):
+        head["knows"] = values["knows"]
     kind = "an exported earsight model" if values["kind"] == "exported" else "earsight weights"
     parts = [f"{values['path']}: {kind}", pairs(head)]
     titles = {"config": "settings", "inputs": "inputs", "imported": "imported from", "training": "training",

@@ -18,7 +18,7 @@ from earsight.config import Inputs, Optim, need
 from earsight.errors import UsageError
 from earsight.train.job import Job, deciding
 
-SMOKE_BATCH = 16
+SMOKE_BATCH = 8
 """Clips in a batch of a smoke test, at most."""
 NONE = "none"
 """`--val none`: no validation."""

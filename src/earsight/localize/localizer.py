@@ -26,6 +26,9 @@ if TYPE_CHECKING:  # torch is imported when there are weights for it, and not fo
     from earsight.object_prior import ObjectPrior
 
 
+_LONGEST = 200  # letters of what weights say that they know
+
+
 class Model(Protocol):
     """What runs: a method of torch's (torch_model.py) or an exported one (onnxfile.py)."""
 
@@ -62,6 +65,9 @@ class Localizer:
         calibration = self.meta.get("calibration")
         self.threshold: float | None = float(calibration["threshold"]) if calibration else None
         """Confidence from which on a source is called visible, or None when the weights are not calibrated."""
+        knows = " ".join(self.meta.get("knows", "").split())[:_LONGEST]
+        self.notes: tuple[str, ...] = (f"these weights know {knows}",) if knows else ()
+        """What there is to know about the weights, in plain words, as notes of every answer that is written."""
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto", prior: ObjectPrior | None = None) -> Localizer:

@@ -97,6 +97,7 @@ def localizer_html(localizer: Localizer) -> str:
         "sees": f"{inputs.image_size} x {inputs.image_size} pixels",
         "hears": f"{inputs.seconds:g} s at {inputs.rate} Hz",
     }
+    rows |= {"note": "; ".join(localizer.notes)} if localizer.notes else {}
     cells = "".join(
         f'<tr><td style="text-align:left;opacity:.7">{key}</td><td style="text-align:left">{_text(value)}</td></tr>'
         for key, value in rows.items()

@@ -86,7 +86,7 @@ def pair_one(
         height=picture.shape[1],
         items=(seen.moment,),
         files=tuple(files.values()),
-        notes=track_notes(probe(audio)),
+        notes=(*localizer.notes, *track_notes(probe(audio))),
         strip=strip([(seen.moment, shown)]) if look else (),
     )
     if "json" in files:

@@ -145,6 +145,9 @@ def write_sheet(path: Path, tiles: Sequence[tuple[Moment, U8]], timeline: Timeli
     # A file may be called anything: dollar signs are no formula, and bytes that are no text become question marks.
     name = Path(timeline.source).name.encode("utf-8", "replace").decode()
     top.suptitle(name, fontsize=12, fontweight="bold", x=0.012, ha="left", parse_math=False)
+    if timeline.notes:
+        notes = "\n".join(f"Note: {note}" for note in timeline.notes)
+        bottom.suptitle(notes, fontsize=9, x=0.012, ha="left", parse_math=False)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
         write_file(path, lambda beside: figure.savefig(beside, format="png", metadata={"Software": None}))

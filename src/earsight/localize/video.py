@@ -137,6 +137,7 @@ def localize_one(
             files = {kind: file for kind, file in files.items() if kind == "json"}
         if not partial and items:
             notes = (*_cut_notes(path, info, settings, items[-1].time), *notes)
+        notes = (*localizer.notes, *notes)
         drawn = tiles.drawn(localizer.protocol, settings.drawing)
         timeline = Timeline(
             source=str(path),

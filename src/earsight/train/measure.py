@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from earsight import distributed, protocols
+from earsight import distributed, protocols, registry
 from earsight.calibration import calibrate, missing, universal_level
 from earsight.checkpoint import WEIGHTS, save_weights
 from earsight.config import need
@@ -97,7 +97,7 @@ def finish(
     """Calibrate the verdict on the validation list and write the weights file. `last` saves measuring twice."""
 
     def write(path: Path, results: list[Evaluation] | None) -> None:
-        meta = {**told(model, val, results, job, where, bar), "training": training}
+        meta = {**told(model, val, results, job, where, bar), **knowledge(job.on), "training": training}
         save_weights(path, model, job.method, job.config, meta)
         bar.line(f"weights: {path}")
 
@@ -126,6 +126,16 @@ def finish(
         "processes": distributed.world(),
     }
     distributed.by_first(work)
+
+
+def knowledge(on: str) -> dict[str, str]:
+    """What the weights say that they know, where the training set says it (`KNOWS`).
+
+    >>> knowledge("toybox:train")
+    {'knows': 'drawn toys of the built-in set only'}
+    """
+    knows = getattr(registry.load("set", on.partition("+")[0].partition(":")[0]), "KNOWS", "")
+    return {"knows": knows} if knows else {}
 
 
 LEVELS = {"negatives": "low", "positives": "high"}

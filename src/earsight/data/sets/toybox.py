@@ -34,6 +34,8 @@ from earsight.errors import UsageError
 from earsight.types import POSITIVE, Clip, Row
 
 SPLITS = ("train", "val", "test", "extended", "train_heard", "heard", "unheard")
+KNOWS = "drawn toys of the built-in set only"
+"""What a model knows that was trained on them."""
 DEFAULTS = {"train": "train", "val": "val", "test": "extended"}
 COUNTS = {"train": 3072, "val": 128, "test": 384, "extended": 384, "train_heard": 3072, "heard": 192, "unheard": 192}
 """Positives in each split; the extended ones hold as many negatives again."""
