@@ -316,6 +316,22 @@ def test_pictures_have_verdicts_by_a_threshold_of_their_own_protocol_alone() -> 
         assert all((": visible\n" in caption) is told for caption in captions)
 
 
+def test_a_test_pair_that_was_trained_on_before_there_was_a_test_list_is_not_called_clean(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.jpg").write_text(name)
+        (tmp_path / f"{name}.wav").write_text(name)
+    trained = open_set("folder", tmp_path, role="train").list_hash()
+    job = {"on": "folder", "data": str(tmp_path)}
+    loaded: Any = SimpleNamespace(meta={"training": {"job": job, "list_hash": trained}})
+    (tmp_path / "boxes.csv").write_text("image,xc,yc,w,h\na.jpg,0.5,0.5,0.5,0.5\n")
+    (tmp_path / "pairs_test.csv").write_text("image,audio\na.jpg,a.wav\n")
+    tested = open_set("folder:test", tmp_path)
+    (told,) = leaks_of(loaded, None, tested)
+    assert told.startswith("folder:train is no longer the list that was trained on: test clips that were in it")
+    loaded.meta["training"]["list_hash"] = open_set("folder", tmp_path, role="train").list_hash()
+    assert leaks_of(loaded, None, tested) == ()
+
+
 def test_a_training_list_that_only_a_file_names_is_not_imported() -> None:
     loaded: Any = SimpleNamespace(meta={"training": {"job": {"on": "evil.lists:train"}}})
     (told,) = leaks_of(loaded, None, open_set("toybox:val", limit=4))

@@ -8,7 +8,7 @@ from typing import Any
 from earsight import protocols, registry
 from earsight.checkpoint import Weights
 from earsight.data.audit import leaks
-from earsight.data.clips import ClipSet, with_split
+from earsight.data.clips import ClipSet, open_set, with_split
 from earsight.errors import EarsightError
 from earsight.protocols import Protocol
 from earsight.train.folder import BEST_WEIGHTS
@@ -70,5 +70,20 @@ def leaks_of(loaded: Weights, data: Path | None, clip_set: ClipSet) -> tuple[str
             f"run because a file says so. If you know it, set {registry.MODULES}={module}."
         )
         return (told,)
-    shared = leaks(job["on"], Path(job["data"]) if job.get("data") else data, clip_set)
-    return (shared,) if shared else ()
+    folder = Path(job["data"]) if job.get("data") else data
+    warnings = _changed(loaded, folder), leaks(job["on"], folder, clip_set)
+    return tuple(warning for warning in warnings if warning)
+
+
+def _changed(loaded: Weights, folder: Path | None) -> str | None:
+    """A warning where the training list is the user's own and no longer the one that the weights were trained on."""
+    job, hash = _job(loaded), loaded.meta["training"].get("list_hash")
+    if not hash or not hasattr(registry.load("set", job["on"].partition(":")[0]), "missing"):
+        return None
+    try:
+        now = open_set(job["on"], folder, role="train", limit=job.get("limit", 0))
+    except EarsightError:  # of which `leaks` tells
+        return None
+    if now.list_hash() == hash:
+        return None
+    return f"{now.name} is no longer the list that was trained on: test clips that were in it cannot be counted"
