@@ -140,6 +140,15 @@ def test_weights_say_what_a_model_knows_where_its_set_says_it(tmp_path: Path, mo
     assert read_header(tmp_path / "toys")["knows"] == "drawn toys of the built-in set only"
 
 
+def test_a_run_without_validation_prints_the_loss_of_each_epoch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(tmp_path, epochs=2)
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("epoch ")]
+    losses = [row["loss"] for row in read_log(tmp_path / "log.jsonl") if row["step"] in (4, 8)]
+    assert [line.partition(" (")[0] for line in lines] == [f"epoch {n}: loss {x:.4f}" for n, x in enumerate(losses, 1)]
+
+
 def test_one_clip_has_no_negatives_to_train_with(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"Expected at least two clips to train on, but got 1 in tiny\.tones:train\."):
         run(tmp_path, limit=1)

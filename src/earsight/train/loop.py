@@ -222,6 +222,7 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
             while position.epoch < stage.epochs:
                 epoch = position.epoch
                 unread: list[Seen] = []
+                row: dict[str, float] = {}
                 model.train()
                 if feed is None or not foreseen:
                     until = stage.epochs if foreseen else epoch + 1
@@ -255,6 +256,8 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
                 position.epoch, position.step = epoch + 1, 0
                 last = position.epoch == stage.epochs
                 every = job.optim.val_every
+                if val is None and row:
+                    bar.line(f"epoch {position.epoch}: loss {row['loss']:.4f} ({bar.speed})")
                 if val is not None and (last or (every and position.epoch % every == 0)):
                     measured = validate(model, val, job, position, log, bar, out, where)
                 if not last:
