@@ -195,6 +195,25 @@ def test_an_empty_set_is_refused() -> None:
         center_prior(Halves(0), SMALL)
 
 
+def without_boxes(count: int) -> Halves:
+    """Halves of which the first `count` positives have no ground truth."""
+    halves = Halves()
+    halves.rows = tuple(replace(row, boxes=() if i < count else row.boxes) for i, row in enumerate(halves.rows))
+    return halves
+
+
+def test_positives_without_any_ground_truth_are_refused() -> None:
+    for work in (center_prior, lambda clips, how: evaluate(Listener(), clips, how)):
+        with pytest.raises(DataError, match="Expected boxes for the positives of halves:test, but got none for all 15"):
+            work(without_boxes(15), SMALL)
+
+
+def test_some_positives_without_ground_truth_are_warned_of() -> None:
+    assert evaluate(Listener(), without_boxes(0), SMALL).warnings == ()
+    (told,) = evaluate(Listener(), without_boxes(3), SMALL).warnings
+    assert told == "3 of 15 positives have no ground truth, and count as not found."
+
+
 def test_the_result_is_plain_json() -> None:
     result = evaluate(Listener(), Halves(), SMALL, name="listener")
     plain = json.loads(json.dumps(result.to_json(), allow_nan=False))

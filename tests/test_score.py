@@ -248,6 +248,13 @@ def test_bounds_scale_the_confidence_and_nothing_else(toys: ClipSet, maps: Array
     np.testing.assert_array_equal(shares.records.ciou, raw.records.ciou)
 
 
+def test_a_list_without_ground_truth_is_refused(toys: ClipSet, maps: Array, tmp_path: Path) -> None:
+    file = open_maps(table(tmp_path / "maps.npz", ids_of(toys), maps))
+    toys.rows = tuple(replace(row, boxes=()) for row in toys.rows)
+    with pytest.raises(DataError, match="Expected boxes for the positives of toybox:extended, but got none for all 12"):
+        score_file(file, toys, PROTOCOLS)
+
+
 def test_nothing_to_score_with_is_refused(toys: ClipSet, maps: Array, tmp_path: Path) -> None:
     file = open_maps(table(tmp_path / "a.npz", ids_of(toys), maps))
     with pytest.raises(UsageError, match="Expected at least one protocol, but got none"):

@@ -91,6 +91,9 @@ class Evaluation:
     ) -> Evaluation:
         """Measure records of a set's clips."""
         positive = records.where(records.positives)
+        bare = int((positive.area == 0).sum())
+        if bare:
+            warnings += (f"{bare} of {len(positive)} positives have no ground truth, and count as not found.",)
         return cls(
             clip_set.name,
             clip_set.list_hash(),
@@ -167,6 +170,7 @@ def evaluate_all(
     batch_size = BATCH.get(kind, 16) if batch_size is None else batch_size
     need(batch_size >= 1, "a batch_size of at least 1", batch_size)
     need(0 <= max_failed <= 1, "max_failed between 0 and 1", max_failed)
+    need_truth(clip_set)
     clip_set.can_give(model.inputs.rate, model.inputs.seconds)
     known = {id for id, _ in unreadable}
     tried = Some(clip_set, [i for i, row in enumerate(clip_set.rows) if row.id not in known])
@@ -237,6 +241,17 @@ class _Part:
     maps: Maps | None
 
 
+def need_truth(clip_set: ClipSet) -> None:
+    """Refuse positives of which none has ground truth: every one would count as missed, and every number be 0."""
+    positives = [row for row in clip_set.rows if row.positive]
+    if positives and not any(row.boxes for row in positives):
+        raise DataError(
+            f"Expected boxes for the positives of {clip_set.name}, but got none for all {len(positives)}: without "
+            "ground truth there is no AP, LocAcc or ceiling. Add them (boxes.csv in a folder set), or name a set or "
+            "split that has them."
+        )
+
+
 def measure(records: Records, protocol: Protocol) -> dict[str, float]:
     """Every metric of the metrics folder on these records."""
     numbers: dict[str, float] = {}
@@ -250,6 +265,7 @@ def center_prior(clip_set: ClipSet, protocol: Protocol, unreadable: Failures = (
 
     Clips that are `unreadable` for the models beside it are left out here too.
     """
+    need_truth(clip_set)
     known = {id for id, _ in unreadable}
     used = [row for row in clip_set.rows if row.id not in known]
     if not used:

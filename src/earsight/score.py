@@ -12,7 +12,7 @@ from earsight.config import need
 from earsight.data.clips import ClipSet
 from earsight.data.lists import some
 from earsight.errors import DataError, UsageError
-from earsight.evaluate import Evaluation
+from earsight.evaluate import Evaluation, need_truth
 from earsight.mapfile import MapFile
 from earsight.metrics.base import Records
 from earsight.protocols import Protocol
@@ -92,6 +92,7 @@ def score_file(
     """
     need(batch_size >= 1, "a batch_size of at least 1", batch_size)
     need(len(protocols) > 0, "at least one protocol", "none", "For example: --protocol exact")
+    need_truth(clip_set)
     matched = match(maps_file, clip_set, allow_missing=allow_missing, ignore_extra=ignore_extra)
     need_confidence(maps_file, protocols)
     warnings += unused_confidence(maps_file, protocols)

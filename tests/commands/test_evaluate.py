@@ -197,6 +197,22 @@ def test_what_cannot_be_evaluated_is_refused(
     assert message in capsys.readouterr().err
 
 
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    """A folder set whose training list has no boxes."""
+    (tmp_path / "pairs_train.csv").write_text("image,audio,start,cls,kind\na.jpg,a.wav,0,dog,single\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", ["eval", "score"])
+def test_a_list_without_ground_truth_is_refused(command: str, weights: Path, pairs: Path, capsys: Captured) -> None:
+    first = str(weights) if command == "eval" else "center-prior"
+    assert main([command, first, "--on", "folder:train", "--data", str(pairs)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Expected boxes for the positives of folder:train, but got none for all 1: without ground" in captured.err
+
+
 def test_a_gpu_is_asked_for_in_vain(weights: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert main(["eval", str(weights), "--on", "toybox", "--device", "cuda"]) == 2

@@ -17,7 +17,7 @@ from earsight.data.clips import ClipSet, open_set
 from earsight.data.controls import Audio
 from earsight.device import own_device, pick_device
 from earsight.errors import UsageError
-from earsight.evaluate import Evaluation, Failures, center_prior, evaluate_all
+from earsight.evaluate import Evaluation, Failures, center_prior, evaluate_all, need_truth
 from earsight.files import refuse_existing
 from earsight.object_prior import ObjectPrior
 from earsight.plots import Tile
@@ -74,6 +74,8 @@ def run(
         note(line)
     twice = [one.name for i, one in enumerate(sets) if one.name in [other.name for other in sets[:i]]]
     need(not twice, "each set once after --on", f"{twice[0] if twice else ''} twice", "Leave one out.")
+    for clip_set in sets:  # said before the work on the first
+        need_truth(clip_set)
     found = _Found()
     for path, name in zip(weights, model_names(weights), strict=True):
         loaded = load_weights(path, where)

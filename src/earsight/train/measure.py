@@ -19,7 +19,7 @@ from earsight.config import need
 from earsight.data.clips import ClipSet
 from earsight.data.loading import eval_batches
 from earsight.errors import DataError
-from earsight.evaluate import Evaluation, evaluate_all
+from earsight.evaluate import Evaluation, evaluate_all, need_truth
 from earsight.files import write_text
 from earsight.masking import native_confidence
 from earsight.methods.base import Method
@@ -38,6 +38,7 @@ def need_positives(val: ClipSet) -> None:
     need(any(row.positive for row in val.rows), "positives to validate on",
          f"none among {len(val)} clips of {val.name}",
          "Name another list with --val, raise --limit, or use --val none.")  # fmt: skip
+    need_truth(val)
 
 
 def need_answers(model: Method, job: Job) -> None:
