@@ -15,6 +15,7 @@ _OPTIONAL: dict[str, tuple[type, ...]] = {
     "protocol": _TEXT,
     "universal_level": (*_NUMBER, _NONE),
     "calibration": (*_PART, _NONE),
+    "uncalibrated": _TEXT,
     "calibration.threshold": _NUMBER,
     "calibration.recall": _NUMBER,
     "calibration.false_alarm": _NUMBER,

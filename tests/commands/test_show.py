@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from earsight.checkpoint import save_weights
 from earsight.cli import main
+from earsight.methods.base import build
 from earsight.recipes import RECIPES
+from tiny import INPUTS, config
 
 Captured = pytest.CaptureFixture[str]
 
@@ -39,6 +42,14 @@ def test_weights_tell_their_settings(weights: Path, capsys: Captured) -> None:
 def test_weights_without_calibration_say_so(uncalibrated: Path, capsys: Captured) -> None:
     assert main(["show", str(uncalibrated)]) == 0
     assert "calibration  none: verdicts need weights trained with a validation set" in capsys.readouterr().out
+
+
+def test_weights_say_why_they_have_no_calibration(tmp_path: Path, capsys: Captured) -> None:
+    why = "at --false-alarm 0.1 no threshold accepts any positive of toybox:val"
+    meta = {"calibration": None, "uncalibrated": why}
+    save_weights(tmp_path / "w.safetensors", build("slavc", config(), INPUTS), "slavc", config(), meta)
+    assert main(["show", str(tmp_path / "w.safetensors")]) == 0
+    assert f"calibration  none: {why}" in capsys.readouterr().out
 
 
 def test_a_folder_with_nothing_but_weights_shows_them(weights: Path, tmp_path: Path, capsys: Captured) -> None:

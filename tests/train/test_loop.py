@@ -25,6 +25,7 @@ from earsight.models.image import ResNetImage
 from earsight.train import loop, optim
 from earsight.train.log import read_log
 from earsight.train.loop import train
+from earsight.types import Maps
 from tiny import any_method, explodes, tones, two_stages
 
 
@@ -367,6 +368,23 @@ def test_without_both_kinds_a_run_ends_uncalibrated(
     err = capsys.readouterr().err
     assert told in err
     assert ("AP -  max-F1 -  LocAcc -  on tiny.tones:val" in err) == (torn == 0)
+
+
+def test_a_threshold_that_no_positive_reaches_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from earsight.methods.slavc import Model
+
+    def alike(self: Model, frames: torch.Tensor, waveforms: torch.Tensor) -> Maps:
+        maps = torch.zeros(len(frames), 2, 2)
+        return Maps(maps, maps, (-1.0, 1.0))
+
+    monkeypatch.setattr(Model, "localize", alike)
+    header = read_header(train(tiny.job(epochs=1), tmp_path / "run", device="cpu"))
+    told = "at --false-alarm 0.1 no threshold accepts any positive of tiny.tones:val"
+    assert header["calibration"] is None
+    assert header["uncalibrated"].startswith(told)
+    assert f"warning: no calibration: {told}, so every verdict would be 'no visible source'" in capsys.readouterr().err
 
 
 def test_a_run_says_how_many_clips_have_their_ground_truth_used(

@@ -57,7 +57,11 @@ def run(
     if localizer.threshold is None and prior is not None and prior.alpha < 1:
         note("no threshold was calibrated with the object prior, so there is a confidence but no verdict")
     elif localizer.threshold is None:
-        note("these weights carry no calibrated threshold, so there is a confidence but no verdict")
+        why = localizer.meta.get("uncalibrated")
+        note(
+            "these weights carry no calibrated threshold, so there is a confidence but no verdict"
+            + (f" ({why})" if why else "")
+        )
     for known in localizer.notes:
         note(known)
     if image is not None and audio is not None:

@@ -85,7 +85,8 @@ def weights_text(values: dict[str, Any]) -> str:
                 f"{calibration['negatives']} negatives pass"
             )
     else:
-        head["calibration"] = "none: verdicts need weights trained with a validation set that has negatives"
+        why = values.get("uncalibrated", "verdicts need weights trained with a validation set that has negatives")
+        head["calibration"] = f"none: {why}"
     if values.get("knows"):
         head["knows"] = values["knows"]
     kind = "an exported earsight model" if values["kind"] == "exported" else "earsight weights"

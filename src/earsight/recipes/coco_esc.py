@@ -14,7 +14,7 @@ OPTIM = Optim(epochs=60, val_every=5, save_epochs=5)
 """One budget for all methods: 1342 photos, 60 times, in batches of 128 with Adam at 1e-4, as the papers have it."""
 TESTS = ("coco_esc:extended", "coco_esc:interactive")
 _EQUAL = "earsight: every method under one budget, from ImageNet weights"
-_KNOWS = "earsight: nothing to learn; measured and calibrated on coco_esc"
+_KNOWS = "earsight: nothing to learn; measured on coco_esc"
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class _Toybox:
 _TRIMAP = {"positive": 0.5, "negative": 0.3}
 _FALSE_NEGATIVES = {"suppress_by_sound": 10.0, "enhance": 10.0, "suppress_by_picture": 10.0}
 _LARGE = replace(INPUTS, image_size=224, resize=224)
-_KNOWS = "earsight: nothing to learn; measured and calibrated on the built-in set"
+_KNOWS = "earsight: nothing to learn; measured on the built-in set"
 _RUNS = {
     "slavc": _Toybox("slavc", {"dim": 128, "temperature": 0.07, "momentum": 0.99}, schedule="constant"),
     "ezvsl": _Toybox("ezvsl", {"dim": 128, "temperature": 0.07}, lr=5e-4),

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -146,7 +147,11 @@ LEVELS = {"negatives": "low", "positives": "high"}
 def told(
     model: Method, val: ClipSet | None, results: list[Evaluation] | None, job: Job, where: torch.device, bar: Bar
 ) -> dict[str, Any]:
-    """What the validation list says about the weights: numbers, and a verdict that a share of negatives passes."""
+    """What the validation list says about the weights: numbers, and a verdict that a share of negatives passes.
+
+    A threshold that no positive reaches is not kept: every verdict would be "no visible source". "uncalibrated" says
+    why there is none.
+    """
     meta: dict[str, Any] = {"protocol": job.protocol, "calibration": None, "metrics": {}}
     if val is None:
         return meta
@@ -156,10 +161,19 @@ def told(
     if lacks:
         there = any(row.positive == (lacks == "positives") for row in val.rows)
         none, level = f"no {lacks}{' that can be read' if there else ''}", LEVELS[lacks]
-        bar.line(f"no calibration: {val.name} has {none}, so no confidence can be called too {level}")
+        meta["uncalibrated"] = f"{val.name} has {none}, so no confidence can be called too {level}"
     else:
-        meta["calibration"] = calibrate(result.records, job.false_alarm).__dict__ | {"set": val.name}
+        found = calibrate(result.records, job.false_alarm)
+        if found.recall > 0:
+            meta["calibration"] = asdict(found) | {"set": val.name}
+        else:
+            meta["uncalibrated"] = (
+                f"at --false-alarm {job.false_alarm:g} no threshold accepts any positive of {val.name}, so every "
+                "verdict would be 'no visible source'"
+            )
         meta["universal_level"] = universal_level(universal.records)
+    if "uncalibrated" in meta:
+        bar.line(f"warning: no calibration: {meta['uncalibrated']}")
     return meta
 
 
