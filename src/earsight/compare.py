@@ -22,8 +22,9 @@ Group = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Shown:
-    """One line of the table: a model of a report, or a published method. Values are in percent.
+    """One line of the table: a model of a report, or a published method. Values are fractions.
 
+    `n` is how many clips were scored, None where that is not known, as of published numbers.
     `group` is None for rows that nothing else can be compared with, such as a control or a number with early stopping.
     """
 
@@ -32,7 +33,7 @@ class Shown:
     trained_on: str
     early_stop: str
     protocol: str
-    n: str
+    n: int | None
     values: dict[str, float]
     group: Group | None
     ours: bool
@@ -114,8 +115,8 @@ def best(rows: Sequence[Shown], metric: str) -> set[int]:
         at = [i for i, row in enumerate(rows) if row.group == group and not math.isnan(row.values[metric])]
         if len(at) > 1:
             pick = max if higher_is_better(metric) else min
-            top = pick(round(rows[i].values[metric], 2) for i in at)
-            found |= {i for i in at if round(rows[i].values[metric], 2) == top}
+            top = pick(round(100 * rows[i].values[metric], 2) for i in at)
+            found |= {i for i in at if round(100 * rows[i].values[metric], 2) == top}
     return found
 
 
@@ -146,12 +147,10 @@ def _names(results: Sequence[Result]) -> list[str]:
 
 
 def _ours(result: Result, name: str, metrics: Sequence[str]) -> Shown:
-    values = {metric: 100 * result.metrics.get(metric, math.nan) for metric in metrics}
+    values = {metric: result.metrics.get(metric, math.nan) for metric in metrics}
     group = _group(result) if result.audio == "real" else None
     protocol = str(result.protocol.get("name", result.protocol_hash))
-    return Shown(
-        name, result.folder, result.trained_on, result.early_stop, protocol, str(result.n), values, group, True
-    )
+    return Shown(name, result.folder, result.trained_on, result.early_stop, protocol, result.n, values, group, True)
 
 
 def _theirs(line: published.Line, metrics: Sequence[str], official: Group | None) -> Shown:
@@ -165,8 +164,8 @@ def _theirs(line: published.Line, metrics: Sequence[str], official: Group | None
         line.trained_on or "-",
         stop,
         "-",
-        "-",
-        {metric: line.values.get(metric, math.nan) for metric in metrics},
+        None,
+        {metric: line.values.get(metric, math.nan) / 100 for metric in metrics},
         official if stop in ("no", "-") and not quoted else None,
         False,
     )

@@ -69,7 +69,17 @@ def test_json_holds_rows_and_tests(pair: list[str], capsys: pytest.CaptureFixtur
     (one,) = json.loads(capsys.readouterr().out)["sets"]
     assert one["rows"][0]["name"] == "my_model & co"
     assert one["tests"][0]["differences"]["ap"]["p"] < 0.05
-    assert next(row for row in one["rows"] if row["name"] == "Center Prior")["values"]["ap"] is None
+    centre = next(row for row in one["rows"] if row["name"] == "Center Prior")
+    assert (centre["values"]["ap"], centre["n"]) == (None, None)
+    assert centre["values"]["loc_acc"] == pytest.approx(0.3416)
+
+
+def test_json_has_the_numbers_of_the_report(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", *pair, "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)["sets"][0]["rows"][0]
+    kept = json.loads((Path(pair[0]) / "metrics.json").read_text())["evaluations"][0]
+    assert row["n"] == kept["n"] == 300
+    assert row["values"] == {name: kept["metrics"][name] for name in ("ap", "max_f1", "loc_acc")}
 
 
 def test_the_same_seed_says_the_same(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,17 +21,17 @@ def made(*folders: Path, table: str = "none", draws: int = 20) -> list[Compariso
 
 
 def shown(value: float, group: tuple[str, str, int] | None = ("a", "b", 1), metric: str = "ap") -> Shown:
-    return Shown("m", "", "-", "-", "exact", "1", {metric: value}, group, True)
+    return Shown("m", "", "-", "-", "exact", 1, {metric: value / 100}, group, True)
 
 
 def test_two_reports_stand_in_one_table_and_are_tested(tmp_path: Path) -> None:
     (one,) = made(report(tmp_path / "a"), report(tmp_path / "b", "ezvsl", of=some_records(1)))
-    assert [(row.name, row.source, row.n) for row in one.rows] == [("slavc", "a", "80"), ("ezvsl", "b", "80")]
+    assert [(row.name, row.source, row.n) for row in one.rows] == [("slavc", "a", 80), ("ezvsl", "b", 80)]
     assert one.warnings == ()
     (test,) = one.tests
     assert (test.first, test.second) == ("slavc", "ezvsl")
     assert list(test.differences) == list(METRICS)
-    assert 100 * test.differences["ap"].value == pytest.approx(one.rows[0].values["ap"] - one.rows[1].values["ap"])
+    assert test.differences["ap"].value == pytest.approx(one.rows[0].values["ap"] - one.rows[1].values["ap"])
 
 
 def test_the_first_is_tested_against_each_other(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_published_numbers_stand_beside_with_what_keeps_them_apart(tmp_path: Pat
     theirs = [row for row in one.rows if not row.ours]
     assert {row.source for row in theirs} == {"Table 3"}
     slavc = next(row for row in theirs if row.name == "SLAVC")
-    assert slavc.values == {"ap": 32.95, "max_f1": 40.0, "loc_acc": 37.79}
+    assert slavc.values == pytest.approx({"ap": 0.3295, "max_f1": 0.4, "loc_acc": 0.3779})
     assert (slavc.early_stop, slavc.trained_on, slavc.group) == ("no", "vggsound:144k", None)
     assert any("rows under exact" in line and "not comparable" in line for line in one.warnings)
     assert "Published numbers are on 10316 clips; not comparable with them: slavc with 80." in one.warnings

@@ -115,7 +115,7 @@ class Compare:
     force: Switch = False
     """Replace a file that is there."""
     json: Switch = False
-    """Print JSON."""
+    """Print JSON, with numbers as fractions; a published table alone (--table) as printed, in its unit."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,14 +92,14 @@ def texts(found: Sequence[Comparison], metrics: Sequence[str], format: Format) -
 
 def line(row: Shown, metrics: Sequence[str]) -> dict[str, str]:
     """A row of the table as words."""
-    numbers = {title(m): "-" if math.isnan(row.values[m]) else f"{row.values[m]:.2f}" for m in metrics}
+    numbers = {title(m): "-" if math.isnan(row.values[m]) else f"{100 * row.values[m]:.2f}" for m in metrics}
     return {
         "model": row.name,
         "source": row.source,
         "trained on": row.trained_on,
         "early stop": row.early_stop,
         "protocol": row.protocol,
-        "N": row.n,
+        "N": "-" if row.n is None else str(row.n),
         **numbers,
     }
 
@@ -157,7 +157,7 @@ def published_text(table: published.Table, format: Format) -> tuple[str, str]:
 
 
 def plain(one: Comparison) -> dict[str, Any]:
-    """A comparison as JSON values: fractions of differences, percent of rows; what is undefined is null."""
+    """A comparison as JSON values: numbers are fractions, as in metrics.json; what is undefined or unknown is null."""
     values = asdict(one)
     for row, shown in zip(values["rows"], one.rows, strict=True):
         row["values"] = {name: None if math.isnan(value) else value for name, value in shown.values.items()}
