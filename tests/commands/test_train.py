@@ -346,7 +346,7 @@ def test_train_eval_and_show_work_together(tmp_path: Path, tiny_flags: list[str]
     capsys.readouterr()
     assert main(["show", str(run)]) == 0
     shown = capsys.readouterr().out
-    assert "state     finished" in shown
+    assert "state        finished" in shown
     assert "epoch 1 of 1, step 2" in shown
     assert (
         main(

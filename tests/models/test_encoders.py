@@ -193,3 +193,10 @@ def test_a_model_tells_once_what_its_picture_encoders_started_from(tmp_path: Pat
     with no_start_weights():
         assert starts_of(make_encoders(Encoders(weights="nowhere.pth"))[0]) == ["random weights"]
     assert starts_of(make_encoders(Encoders(kind="small", width=4))[0]) == []
+
+
+def test_the_small_pair_says_that_it_starts_at_random() -> None:
+    assert Encoders(kind="small").weights == Encoders(kind="small", weights="random").weights == "random"
+    assert Encoders().weights == "imagenet"
+    with pytest.raises(UsageError, match=r"Expected weights 'random' for encoders of kind small, .* but got net.pth"):
+        Encoders(kind="small", weights="net.pth")

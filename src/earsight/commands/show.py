@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,14 @@ from typing import Any
 from earsight.commands.screen import flat, pairs, say, say_json
 from earsight.data.manifest import BEGUN, MANIFEST, is_pack, read_json, read_manifest, splits_in
 from earsight.errors import EarsightError, UsageError
+from earsight.metrics.base import TITLES
 from earsight.train.log import read_log, shown
 
 Found = tuple[dict[str, Any], Callable[[dict[str, Any]], str]]
 """Plain values for --json, and what makes text of them."""
 LAST = 5
 """Log lines of a run that are shown."""
+_MORE = ", in percent (all numbers: --json)"
 
 
 def run(path: Path, *, json: bool = False) -> int:
@@ -75,31 +77,45 @@ def of_exported(path: Path) -> dict[str, Any]:
 
 
 def weights_text(values: dict[str, Any]) -> str:
-    head = {"method": values["method"], "protocol": values.get("protocol", "-"), "size": _bytes(values["bytes"])}
-    calibration = values.get("calibration")
-    if calibration:
-        head["calibration"] = f"visible from confidence {calibration['threshold']:.4f} on"
-        if {"recall", "false_alarm", "negatives"} <= calibration.keys():
-            head["calibration"] += (
-                f": {calibration['recall']:.1%} of positives and {calibration['false_alarm']:.1%} of "
-                f"{calibration['negatives']} negatives pass"
-            )
-    else:
-        why = values.get("uncalibrated", "verdicts need weights trained with a validation set that has negatives")
-        head["calibration"] = f"none: {why}"
+    head = {"method": values["method"], "protocol": values.get("protocol", "-"), "size": _bytes(values["bytes"]),
+            "calibration": _calibration(values)}  # fmt: skip
     if values.get("knows"):
         head["knows"] = values["knows"]
     kind = "an exported earsight model" if values["kind"] == "exported" else "earsight weights"
     parts = [f"{values['path']}: {kind}", pairs(head)]
     titles = {"config": "settings", "inputs": "inputs", "imported": "imported from", "training": "training",
-              "metrics": "metrics", "versions": "versions"}  # fmt: skip
+              "versions": "versions"}  # fmt: skip
     for key, title in titles.items():
         shown = {
             k: v for k, v in flat(values.get(key) or {}).items() if not k.startswith(("job.config.", "job.inputs."))
         }
         if shown:
             parts += [f"{title}:", pairs(shown, 4)]
+    for name, numbers in values.get("metrics", {}).items():
+        if isinstance(numbers, dict) and numbers:
+            parts += [f"measured on {name}{_MORE}:", pairs(_chosen(numbers), 4)]
     return "\n".join(parts)
+
+
+def _calibration(values: Mapping[str, Any]) -> str:
+    """The threshold that weights carry and what passes it, or why they have none."""
+    found = values.get("calibration")
+    if not found:
+        why = values.get("uncalibrated", "verdicts need weights trained with a validation set that has negatives")
+        return f"none: {why}"
+    said = f"visible from confidence {found['threshold']:.4f} on"
+    if {"recall", "false_alarm", "negatives"} <= found.keys():
+        said += (
+            f": {found['recall']:.1%} of positives and {found['false_alarm']:.1%} of "
+            f"{found['negatives']} negatives pass"
+        )
+    return said
+
+
+def _chosen(numbers: Mapping[str, Any]) -> dict[str, str]:
+    """The numbers that come first, in percent."""
+    known = {name: value for name, value in numbers.items() if isinstance(value, int | float)}
+    return {title: f"{100 * known[name]:.2f}" for name, title in TITLES.items() if name in known}
 
 
 def of_run(path: Path) -> dict[str, Any]:
@@ -113,6 +129,7 @@ def of_run(path: Path) -> dict[str, Any]:
         "kind": "run",
         "path": str(path),
         "state": state,
+        **(_ended(path) if done else {}),
         "epochs": settings.get("optim", {}).get("epochs"),
         "epoch": trained[-1].get("epoch", 0) + 1 if trained else 0,
         "step": trained[-1].get("step", 0) if trained else 0,
@@ -122,14 +139,22 @@ def of_run(path: Path) -> dict[str, Any]:
     }
 
 
+def _ended(path: Path) -> dict[str, Any]:
+    """What the weights of a finished run say of their threshold."""
+    header = of_weights(path)
+    return {key: header[key] for key in ("calibration", "uncalibrated") if key in header}
+
+
 def run_text(values: dict[str, Any]) -> str:
     head = {
         "state": values["state"],
         "progress": f"epoch {values['epoch']} of {values['epochs']}, step {values['step']}",
     }
+    if values["state"] == "finished":
+        head["calibration"] = _calibration(values)
     parts = [f"{values['path']}: a run of {values['settings'].get('method')}", pairs(head)]
     if values["validation"]:
-        parts += ["last validation:", pairs({k: f"{100 * v:.2f}" for k, v in values["validation"].items()}, 4)]
+        parts += [f"last validation{_MORE}:", pairs(_chosen(values["validation"]), 4)]
     parts += [
         "settings:",
         pairs({k.replace("config.", "method.", 1): v for k, v in flat(values["settings"]).items()}, 4),

@@ -33,6 +33,10 @@ class Encoders:
         check_choices(self)
         need(self.layer4_stride in (1, 2), "layer4_stride 1 or 2", self.layer4_stride)
         need(self.width >= 4, "width of at least 4", self.width)
+        if self.kind == "small":  # so that what is stored says how the network began
+            known = self.weights in ("imagenet", "random")
+            need(known, "weights 'random' for encoders of kind small, which always start there", self.weights)
+            object.__setattr__(self, "weights", "random")
 
 
 def init_like_published(module: nn.Module) -> None:
