@@ -121,6 +121,17 @@ def title(metric: str) -> str:
     return f"{TITLES.get(family, family)} {part}".rstrip()
 
 
+def clips_per_second(rate: float) -> str:
+    """A rate in words, slow ones with their digits; "" where nothing was done, since no rate is known then.
+
+    >>> clips_per_second(1234.5), clips_per_second(0.0312), clips_per_second(0)
+    ('1234 clips/s', '0.031 clips/s', '')
+    """
+    if rate <= 0:
+        return ""
+    return f"{rate:.0f} clips/s" if rate >= 10 else f"{rate:.2g} clips/s"
+
+
 def comment(text: str, format: Format) -> str:
     """Lines under a table in a form that leaves the table usable: LaTeX comments, else as they are."""
     return "\n".join(f"% {line}".rstrip() for line in text.split("\n")) if format == "latex" else text

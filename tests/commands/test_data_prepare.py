@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from earsight.cli import main
+from earsight.commands.data_prepare import telling
 from earsight.data.sets import toybox
 from earsight.media.write import write_png, write_wav
 
@@ -172,3 +173,11 @@ def test_inputs_that_were_not_packed_are_told(toys: Path, tiny_flags: list[str],
     err = capsys.readouterr().err
     assert "toybox:train was packed in" in err
     assert "Run: earsight data prepare toybox:train --out OTHER --rate 8000 --seconds 0.5" in err
+
+
+def test_progress_has_a_rate_once_it_is_known() -> None:
+    said: list[str] = []
+    tell = telling("toybox:train", lambda done, total, label="": said.append(label))
+    tell(0, 60, 0.0)
+    tell(2, 62, 0.5)
+    assert said == ["packing toybox:train", "packing toybox:train, 0.5 clips/s, 2:00 left"]

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from earsight.train.log import LOG, RunLog, read_log
+from earsight.train.log import LOG, Bar, RunLog, read_log
 
 
 def test_rows_are_read_back_in_order(tmp_path: Path) -> None:
@@ -64,6 +64,19 @@ def test_a_log_that_does_not_fit_names_itself(tmp_path: Path, monkeypatch: pytes
             log.write({"step": 1})
     assert caught.value.filename == str(tmp_path / LOG)
     log.close()
+
+
+def test_a_slow_rate_keeps_its_digits_and_an_unknown_one_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    bar = Bar(total=10, done=0, batch_size=8, main=False)
+    bar.start_epoch("epoch 1")
+    now[0] = 300.0
+    assert bar.speed == ""
+    bar.step()
+    assert bar.speed == "0.027 clips/s, 0% of the time waiting for data"
+    assert bar.looked(0.0)["clips_per_second"] == 0.0267
+    bar.close()
 
 
 def test_only_the_first_process_writes(tmp_path: Path) -> None:

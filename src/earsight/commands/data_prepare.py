@@ -14,6 +14,7 @@ from earsight.data.manifest import Settings, is_pack
 from earsight.data.packing import Outcome, pack
 from earsight.data.plan import Part, Plan
 from earsight.files import write_text
+from earsight.tabular import clips_per_second
 
 SHOWN = 10
 
@@ -104,8 +105,8 @@ def telling(name: str, report: Report) -> Callable[[int, int, float], None]:
     """Tells progress with the rate and the time that is left."""
 
     def tell(done: int, total: int, rate: float) -> None:
-        left = f", {_clock((total - done) / rate)} left" if rate > 0 else ""
-        report(done, total, f"packing {name}, {rate:.0f} clips/s{left}")
+        pace = f", {clips_per_second(rate)}, {_clock((total - done) / rate)} left" if rate > 0 else ""
+        report(done, total, f"packing {name}{pace}")
 
     return tell
 

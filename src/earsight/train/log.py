@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from earsight.files import named
 from earsight.metrics.base import TITLES
+from earsight.tabular import clips_per_second
 
 LOG = "log.jsonl"
 BOARD = "tensorboard"
@@ -148,7 +149,7 @@ class Bar:
 
     def step(self) -> None:
         self._done += 1
-        self._progress.update(self._task, advance=1, rate=f"{self._rate(self._epoch):.0f} clips/s")
+        self._progress.update(self._task, advance=1, rate=clips_per_second(self._rate(self._epoch)))
 
     def looked(self, waited: float) -> dict[str, float]:
         """How fast it went since the last look, of which the device waited so many seconds for data; `elapsed` counts
@@ -158,13 +159,14 @@ class Bar:
         self._waited += waited
         elapsed = self._looked[0] - self._began
         return {"elapsed": round(elapsed, 3), "seconds": round(seconds, 4), "waited": round(waited, 4),
-                "clips_per_second": round(rate, 1)}  # fmt: skip
+                "clips_per_second": round(rate, 4)}  # fmt: skip
 
     @property
     def speed(self) -> str:
-        """The rate of this epoch, and how much of its time the device waited for data."""
+        """The rate of this epoch, and how much of its time the device waited for data; "" before its first step."""
+        rate = clips_per_second(self._rate(self._epoch))
         share = self._waited / max(time.monotonic() - self._epoch[0], 1e-9)
-        return f"{self._rate(self._epoch):.0f} clips/s, {share:.0%} of the time waiting for data"
+        return rate and f"{rate}, {share:.0%} of the time waiting for data"
 
     def _rate(self, since: tuple[float, int]) -> float:
         began, done = since

@@ -78,7 +78,7 @@ def validate(
         results = on_validation(model, val, job, where)
         numbers = finite(results[0])
         log.write({"step": position.total_steps, "epoch": position.epoch - 1, "val": numbers})
-        bar.line(f"epoch {position.epoch}: {shown(numbers)}  on {val.name} ({speed})")
+        bar.line(f"epoch {position.epoch}: {shown(numbers)}  on {val.name}{f' ({speed})' if speed else ''}")
         if numbers.get("ap", 0.0) > position.best:
             position.best = numbers.get("ap", 0.0)
             if job.optim.keep != "last":
