@@ -223,3 +223,44 @@ def test_a_command_without_stdout_and_stderr_still_has_its_exit_code(monkeypatch
 def test_too_little_memory_is_no_bug(error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     assert fail(monkeypatch, error) == 1
     assert capsys.readouterr().err.startswith("earsight: error: Expected enough memory, but there is too little. Use ")
+
+
+URL = "https://example.org/a//b.mp4"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["localize", "run", URL],
+        ["localize", URL, "clip.mp4"],
+        ["localize", "run", "--image", URL, "--audio", "a.wav"],
+        ["eval", URL, "--on", "toybox"],
+        ["eval", "run", "--on", "folder", f"--data={URL}"],
+        ["score", URL, "--on", "toybox"],
+        ["train", "slavc", "--on", "folder", "--data", URL, "-o", "run"],
+        ["train", "slavc", "--on", "toybox", "--method.encoders.weights", URL, "-o", "run"],
+        ["import", URL, "-o", "w.safetensors"],
+        ["show", URL],
+        ["data", "prepare", "folder", "--data", URL, "-o", "pack"],
+    ],
+)
+def test_a_url_is_refused_as_it_was_typed(args: list[str], capsys: Captured) -> None:
+    assert main(args) == 2
+    assert f"Expected a file or folder, but got {URL}: URLs are not opened. Download" in capsys.readouterr().err
+
+
+def test_a_name_may_be_a_url(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["score", str(tmp_path / "gone.npz"), "--on", "toybox", "--name", URL]) == 1
+    assert "there is nothing at" in capsys.readouterr().err
+
+
+def test_python_calls_refuse_urls_too() -> None:
+    from earsight.data.clips import open_set
+    from earsight.localize import Localizer
+    from earsight.mapfile import open_maps
+    from earsight.media.read import read_image
+
+    for call in (Localizer.load, open_maps, read_image, lambda url: open_set("folder", url)):
+        for url in (URL, URL + ".onnx"):
+            with pytest.raises(UsageError, match=f"Expected a file or folder, but got {url}: URLs are not opened"):
+                call(url)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from earsight.errors import UsageError
-from earsight.files import refuse_existing, write_atomically, write_bytes, write_csv
+from earsight.files import local_path, refuse_existing, write_atomically, write_bytes, write_csv
 
 
 def test_a_file_is_only_replaced_when_asked(tmp_path: Path) -> None:
@@ -66,3 +67,19 @@ def test_an_error_names_the_file_and_not_the_one_beside_it_but_leaves_others_the
 def test_a_csv_file_quotes_what_would_break_it(tmp_path: Path) -> None:
     write_csv(tmp_path / "a.csv", ("id", "why"), [("a,b", 'say "x"'), ("c", "two\nlines")])
     assert (tmp_path / "a.csv").read_bytes() == b'id,why\n"a,b","say ""x"""\nc,"two\nlines"\n'
+
+
+@pytest.mark.parametrize("url", ["https://a.org/x//clip.mp4", "HTTP://a.org/run", "s3://bucket/maps.npz"])
+def test_a_url_is_refused_as_it_was_typed(url: str) -> None:
+    with pytest.raises(UsageError, match=rf"but got {re.escape(url)}: URLs are not opened\. Download it first"):
+        local_path(url)
+
+
+def test_a_url_that_was_made_a_path_gets_its_slash_back() -> None:
+    with pytest.raises(UsageError, match=r"but got https://a.org/clip.mp4: URLs"):
+        local_path(Path("https://a.org/clip.mp4"))
+
+
+@pytest.mark.parametrize("path", ["clip.mp4", "/a/http:/b", "c:/x", "https"])
+def test_other_paths_are_left_alone(path: str) -> None:
+    assert local_path(path) == Path(path)

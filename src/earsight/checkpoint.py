@@ -21,7 +21,7 @@ import earsight
 from earsight import registry
 from earsight.config import Inputs, from_json, to_json
 from earsight.errors import CheckpointError, EarsightError
-from earsight.files import write_bytes
+from earsight.files import local_path, write_bytes
 from earsight.header import unusable
 from earsight.methods.base import Method, build
 from earsight.models.encoders import no_start_weights
@@ -66,7 +66,7 @@ def save_weights(path: Path, model: Method, name: str, config: Any, meta: Mappin
 
 def find_weights(path: Path | str) -> Path:
     """The weights file meant by a path: the file itself, or the one inside a run's folder."""
-    path = Path(path)
+    path = local_path(path)
     if path.is_dir():
         if not (path / WEIGHTS).is_file():
             raise CheckpointError(

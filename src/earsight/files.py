@@ -1,16 +1,30 @@
-"""Writing files: whole or not at all, and never over another one unasked."""
+"""Files of the user's: written whole or not at all, never over another one unasked; and no URLs in their place."""
 
 from __future__ import annotations
 
 import csv
 import io
 import os
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from earsight.errors import UsageError
+
+_URL = re.compile(r"(https?|ftp|s3|gs|hf|rtsp|rtmp|file):/+", re.IGNORECASE)
+
+
+def local_path(path: str | os.PathLike[str]) -> Path:
+    """The path as it is; a URL is refused as it was typed, of which a Path has lost a slash."""
+    text = os.fspath(path)
+    if found := _URL.match(text):
+        typed = text if isinstance(path, str) else f"{found[1]}://{text[found.end() :]}"
+        raise UsageError(
+            f"Expected a file or folder, but got {typed}: URLs are not opened. Download it first, and name the file."
+        )
+    return Path(path)
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:

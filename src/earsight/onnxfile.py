@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from earsight.config import Inputs, from_json, need
 from earsight.errors import CheckpointError, EarsightError, UsageError, how_to_install
+from earsight.files import local_path
 from earsight.header import unusable
 from earsight.judging import Bounds, Found, pairs
 from earsight.resampling import squeezed
@@ -34,7 +35,7 @@ class OnnxModel:
     """
 
     def __init__(self, path: Path, device: str = "auto", threads: int = 0) -> None:
-        self._session = _opened(Path(path), device, threads)
+        self._session = _opened(local_path(path), device, threads)
         header = _parsed(self._session.get_modelmeta().custom_metadata_map.get(KEY), path)
         self.meta: dict[str, Any] = header
         self.name: str = header["method"]

@@ -24,6 +24,7 @@ from earsight.cli.using import App, Doctor, Import, List, Localize, Show
 from earsight.commands import train as training
 from earsight.commands.outcome import exit_code
 from earsight.commands.screen import process, say
+from earsight.files import local_path
 
 ABOUT = """Finds where in the picture a sound comes from, and says so when nothing visible makes it.
 
@@ -68,6 +69,10 @@ def _command(args: list[str], alone: bool) -> int:
     if name not in COMMANDS:
         return _help(args)
     settings, module = COMMANDS[name]
+    for before, word in zip(["", *rest], rest, strict=False):  # as typed: a Path would lose a slash
+        flag, _, value = word.partition("=")
+        if "--name" not in (before, flag):
+            local_path(value if flag.startswith("--") else word)
     values = _parse_train(rest) if settings is Train else vars(_parse(settings, rest, f"earsight {name}"))
     run = importlib.import_module(module).run
     if alone:  # what was imported stays; to search it for garbage takes a tenth of a second, for which a GPU can wait

@@ -14,6 +14,7 @@ import numpy as np
 
 from earsight import registry
 from earsight.errors import DataError, UsageError
+from earsight.files import local_path
 from earsight.types import F32, I16, Clip, Encoded, Jpegs, Row
 
 C = TypeVar("C", Clip, Encoded)
@@ -197,7 +198,7 @@ def open_set(
     spec, _, negatives = spec.partition("+")
     spec = with_split(spec, role)
     name, _, split = spec.partition(":")
-    data = None if data is None else Path(data)
+    data = None if data is None else local_path(data)
     packed = _packed(data, spec)
     clip_set: ClipSet = registry.load("set", name).open(split, data) if packed is None else packed
     if negatives:

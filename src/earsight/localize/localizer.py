@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from earsight import protocols
 from earsight.config import Inputs, need
+from earsight.files import local_path
 from earsight.judging import Found, judged
 from earsight.localize.given import picture_of, silent, sound_of
 from earsight.localize.pictured import Pictured
@@ -79,7 +80,7 @@ class Localizer:
         if is_onnx(path):
             do = "Give the weights that it was exported from."
             need(prior is None, "weights of torch's with an object prior", path, do)
-            return cls(OnnxModel(Path(path), device), name=str(path))
+            return cls(OnnxModel(local_path(path), device), name=str(path))
         from earsight.checkpoint import load_weights
         from earsight.device import pick_device
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from earsight.config import need
+from earsight.files import local_path
 from earsight.localize.draw import captioned, drawn
 from earsight.localize.files import check_formats, make_way, outputs, write_json
 from earsight.localize.given import loud_file_time, picture_of, sound_of, track_notes
@@ -45,7 +46,8 @@ def localize_pair(
         name: what the outputs are called; by default like the picture.
     """
     chosen = check_formats(formats)
-    return pair_one(localizer, Path(image), Path(audio), Path(out), time, chosen, drawing, force, name, look=True)
+    seen, heard = local_path(image), local_path(audio)
+    return pair_one(localizer, seen, heard, Path(out), time, chosen, drawing, force, name, look=True)
 
 
 def pair_one(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from earsight.config import need
 from earsight.errors import EarsightError, MediaError
+from earsight.files import local_path
 from earsight.localize.files import MARK, USUAL, check_formats, make_way, outputs
 from earsight.localize.localizer import Localizer
 from earsight.localize.pair import pair_one, refuse_span
@@ -114,12 +115,12 @@ def localize_paths(
     With `sound`, the input is one video, and that file is heard with it. Outputs of two inputs of the same name are
     told apart by a number. Once `stop` says True, the input at hand is finished as far as it came, and the rest left.
     """
-    given = [Path(inputs)] if isinstance(inputs, str | os.PathLike) else [Path(path) for path in inputs]
+    given = [local_path(path) for path in ([inputs] if isinstance(inputs, str | os.PathLike) else inputs)]
     need(len(given) > 0, "at least one file or folder", "none")
     alone = sound is None or (len(given) == 1 and not _is_folder(given[0]))
     need(alone, "one video with --audio", f"{len(given)} inputs" if len(given) > 1 else f"the folder {given[0]}",
          "Name one video file.")  # fmt: skip
-    other = None if sound is None else Path(sound)
+    other = None if sound is None else local_path(sound)
     out, drawing = Path(out), Drawing(overlay, boxes)
     settings = Settings(every, window, smooth, start or 0.0, end, check_formats(formats), drawing, batch_size)
     settings.heard(localizer.inputs.seconds)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from earsight.ahead import ahead
 from earsight.errors import MediaError
+from earsight.files import local_path
 from earsight.localize.files import USUAL, check_formats, make_way, outputs, write_json
 from earsight.localize.film import write_film
 from earsight.localize.given import check_start, track_notes
@@ -78,8 +79,8 @@ def localize_video(
     """
     chosen = check_formats(formats)
     settings = Settings(every, window, smooth, start, end, chosen, Drawing(overlay, boxes), batch_size)
-    other = None if sound is None else Path(sound)
-    return localize_one(localizer, Path(path), Path(out), settings, progress, stop, force, name, True, other)
+    other = None if sound is None else local_path(sound)
+    return localize_one(localizer, local_path(path), Path(out), settings, progress, stop, force, name, True, other)
 
 
 def localize_one(

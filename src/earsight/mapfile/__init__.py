@@ -21,7 +21,7 @@ import numpy as np
 
 from earsight.config import need
 from earsight.errors import DataError
-from earsight.files import write_atomically
+from earsight.files import local_path, write_atomically
 from earsight.mapfile.base import MapFile, bounds_of
 from earsight.types import Maps
 
@@ -30,7 +30,7 @@ __all__ = ["MapFile", "open_maps", "write_maps"]
 
 def open_maps(path: Path | str, bounds: tuple[float, float] | None = None) -> MapFile:
     """Open a file or folder of maps and read its ids, but no map yet. `bounds` go before those in the file."""
-    path = Path(path)
+    path = local_path(path)
     if bounds is not None:
         low, high = bounds
         ordered = -np.inf < low < high < np.inf

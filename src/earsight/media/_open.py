@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from earsight.errors import MediaError
+from earsight.files import local_path
 from earsight.media.accept import DEMUXERS, AnyPath, Limits, not_opened, open_file
 from earsight.media.upright import from_exif
 from earsight.types import U8
@@ -250,8 +251,8 @@ def opened(path: AnyPath, limits: Limits) -> Iterator[Source]:
     import av
 
     av.logging.set_level(None)
+    path = local_path(path)
     try:
-        path = Path(path)
         with open_file(path, limits) as file:
             head = file.read(16)
             file.seek(0)

@@ -17,6 +17,7 @@ from torchvision.models import ResNet18_Weights
 
 from earsight import download
 from earsight.errors import CheckpointError, DataError
+from earsight.files import local_path
 
 IMAGENET_URL: str = ResNet18_Weights.IMAGENET1K_V1.url
 """Where torchvision gets its file from; the name ends in the first digits of the file's sha256."""
@@ -100,6 +101,7 @@ def read_pickle(path: Path, allow: Sequence[Any] = ()) -> object:
 
 def need_file(path: Path) -> None:
     """Refuse a path that is no file, in words that fit a mistyped name too."""
+    local_path(path)
     if not path.is_file():
         what = "a folder" if path.is_dir() else "nothing there"
         raise CheckpointError(f"Expected a weights file at {path}, but got {what}. Check the path.")
