@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from earsight import registry
+from earsight.cli import main
 from earsight.errors import UsageError
+from earsight.metrics.base import module_of
 
 
 @pytest.mark.parametrize("kind", registry.FOLDERS)
@@ -41,6 +43,32 @@ def test_an_unknown_name_lists_the_known_ones(kind: str) -> None:
 def test_a_mistyped_name_is_suggested() -> None:
     with pytest.raises(UsageError, match="Unknown method 'slavec', did you mean 'slavc'"):
         registry.load("method", "slavec")
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["train", "SLAVC", "--on", "toybox", "-o", "r"], "Unknown method 'SLAVC', did you mean 'slavc'?"),
+        (["train", "slavc", "--preset", "Official", "-o", "r"], "Unknown preset 'Official', did you mean 'official'?"),
+        (
+            ["train", "--recipe", "SLAVC-toybox", "-o", "r"],
+            "Unknown recipe 'SLAVC-toybox', did you mean 'slavc_toybox'?",
+        ),
+        (["score", "center-prior", "--on", "VGG-SS"], "Unknown set 'VGG-SS', did you mean 'vggss'?"),
+        (["score", "center-prior", "--on", "toybox", "--protocol", "Exact"], "did you mean 'exact'?"),
+        (["compare", "--table", "Table 3"], "Unknown table 'Table 3', did you mean 'table3'?"),
+    ],
+)
+def test_names_are_suggested_whatever_their_case_and_dashes(
+    args: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(args) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_number_is_suggested_by_its_heading() -> None:
+    with pytest.raises(UsageError, match="Unknown number 'LocAcc', did you mean 'loc_acc'"):
+        module_of("LocAcc")
 
 
 @pytest.mark.parametrize("name", ["base", "__init__", ""])

@@ -44,13 +44,16 @@ def summary(kind: str, name: str) -> str:
 
 
 def unknown(kind: str, name: str, known: list[str]) -> UsageError:
-    """The error for a name that does not exist: suggests the nearest and lists the known ones.
+    """The error for a name that does not exist: suggests the nearest, as papers write it too, and lists the known ones.
 
+    >>> print(unknown("method", "EZ-VSL", ["ezvsl", "slavc"]))
+    Unknown method 'EZ-VSL', did you mean 'ezvsl'? Known: ezvsl, slavc.
     >>> print(unknown("method", "slavec", ["ezvsl", "slavc"]))
     Unknown method 'slavec', did you mean 'slavc'? Known: ezvsl, slavc.
     """
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f", did you mean '{near[0]}'?" if near else "."
+    plain = {re.sub(r"[\W_]", "", one).casefold(): one for one in known}
+    near = difflib.get_close_matches(re.sub(r"[\W_]", "", name).casefold(), plain, n=1)
+    hint = f", did you mean '{plain[near[0]]}'?" if near else "."
     return UsageError(f"Unknown {kind} '{name}'{hint} Known: {', '.join(known)}.")
 
 
