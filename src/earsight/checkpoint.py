@@ -69,10 +69,10 @@ def find_weights(path: Path | str) -> Path:
     path = local_path(path)
     if path.is_dir():
         if not (path / WEIGHTS).is_file():
-            raise CheckpointError(
-                f"Expected {WEIGHTS} in the run {path}, but it is not there. "
-                "Let the training finish (earsight train ... --resume), or name a weights file."
-            )
+            do = "Let the training finish (earsight train ... --resume), or name a weights file."
+            if runs := sorted(str(file.parent) for file in path.glob(f"*/{WEIGHTS}")):
+                do = f"Name the run in it: {' or '.join(runs[:3])}."
+            raise CheckpointError(f"Expected {WEIGHTS} in the run {path}, but it is not there. {do}")
         return path / WEIGHTS
     if not path.is_file():
         do = "Check the path."

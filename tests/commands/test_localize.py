@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -153,6 +154,33 @@ def test_what_makes_no_sense_is_refused(
     assert main(["localize", str(weights), *args.split()]) == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["my video.mp4"], "but my video.mp4 is a video: earsight localize WEIGHTS 'my video.mp4'. Weights are"),
+        (["a.mp4", "b.mkv"], "but a.mp4 is a video: earsight localize WEIGHTS a.mp4 b.mkv. "),
+        (["a.jpg", "a.wav"], "but a.jpg is a picture: earsight localize WEIGHTS a.jpg a.wav. "),
+        (["a.wav", "--image", "a.jpg", "--audio", "a.wav"], "but a.wav is a sound: earsight localize WEIGHTS a.wav"),
+    ],
+)
+def test_forgotten_weights_are_asked_for(args: list[str], message: str, capsys: Captured) -> None:
+    assert main(["localize", *args]) == 2
+    assert f"Expected weights first, {message}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("inputs", [["clip.mp4"], []])
+def test_the_folder_around_a_run_names_the_run(
+    inputs: list[str], weights: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    (tmp_path / "demo" / "run").mkdir(parents=True)
+    shutil.copy(weights, tmp_path / "demo" / "run" / "weights.safetensors")
+    assert main(["localize", str(tmp_path / "demo"), *inputs]) == 1
+    assert f"Name the run in it: {tmp_path / 'demo' / 'run'}." in capsys.readouterr().err
+    (tmp_path / "demo" / "run" / "run.json").touch()
+    assert main(["show", str(tmp_path / "demo")]) == 2
+    assert f"Name one in it: {tmp_path / 'demo' / 'run'}." in capsys.readouterr().err
 
 
 def test_an_object_prior_changes_the_maps_and_takes_the_verdict(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from earsight.commands.screen import columns, note, progress, say, say_json
 from earsight.config import need
+from earsight.errors import UsageError
 from earsight.localize import Drawing, Localizer, Summary, Timeline, localize_pair, localize_paths, patient
 from earsight.localize.pair import refuse_span
 from earsight.localize.timeline import VISIBLE
+from earsight.media.accept import kind_of
 
 if TYPE_CHECKING:
     from earsight.object_prior import ObjectPrior
@@ -44,6 +47,7 @@ def run(
 
     Ctrl-C ends in order: what was finished by then is kept, marked as partial, and the exit code is 130.
     """
+    need_weights_first(weights, inputs, image, audio)
     alone = (image is None) != (audio is None) and not (image is None and inputs)  # a video may be heard with --audio
     need(not alone, "--image and --audio together", "one of them", "Give both.")
     need(
@@ -110,6 +114,21 @@ def run(
             note(f"not begun: {path}")
         return 130
     return int(bool(summary.failures))
+
+
+def need_weights_first(weights: Path, inputs: Sequence[Path], image: Path | None, audio: Path | None) -> None:
+    """Refuse a command without its weights, which begins with a media file or a folder of them."""
+    if kind := kind_of(weights):
+        pair = [word for flag, path in (("--image", image), ("--audio", audio)) if path for word in (flag, str(path))]
+        rest = shlex.join([str(weights), *map(str, inputs), *pair])
+        raise UsageError(
+            f"Expected weights first, but {weights} is a {kind}: earsight localize WEIGHTS {rest}. "
+            "Weights are a file, the folder of a run, or an exported .onnx file."
+        )
+    if weights.is_dir():
+        from earsight.checkpoint import find_weights  # which imports torch, and exported models do without it
+
+        find_weights(weights)  # what is wrong with it is said before what else is missing
 
 
 def asked_prior(alpha: float | None, fusion: str, weights: str) -> ObjectPrior | None:

@@ -41,9 +41,13 @@ def look(path: Path) -> Found:
             return of_weights(path), weights_text
         if splits_in(path) or is_pack(path):
             return of_pack(path), pack_text
+        do = "Name the folder of one or of a pack, a weights file or a media file."
+        if there := sorted(
+            str(file.parent) for name in ("run.json", "metrics.json") for file in path.glob(f"*/{name}")
+        ):
+            do = f"Name one in it: {' or '.join(there[:3])}."
         raise UsageError(
-            f"Expected a run (with run.json) or a report (with metrics.json), but {path} has neither. "
-            "Name the folder of one or of a pack, a weights file or a media file."
+            f"Expected a run (with run.json) or a report (with metrics.json), but {path} has neither. {do}"
         )
     if not path.exists():
         raise UsageError(f"Expected a file or folder, but there is nothing at {path}. Check the name.")

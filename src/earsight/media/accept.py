@@ -30,6 +30,7 @@ VIDEOS = CLIPS - SOUNDS
 """Endings of videos."""
 PICTURES = frozenset({f".{kind}" for kind in _KINDS[2].split(", ")} | {".jpeg"})
 """Endings of pictures."""
+_SOUNDS = frozenset({f".{kind}" for kind in _KINDS[1].split(", ")} | {".m4a", ".wma", ".aif"})
 DEMUXERS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,flv,asf,wav,w64,mp3,flac,ogg,aac,aiff,"
     "jpeg_pipe,png_pipe,apng,webp_pipe,bmp_pipe,gif"
@@ -88,6 +89,20 @@ def open_file(path: Path, limits: Limits) -> BinaryIO:
         raise MediaError(path, "is a HEIC or AVIF picture.", "Convert it to jpg or png first.")
     file.seek(0)
     return file
+
+
+def kind_of(path: Path) -> str:
+    """What a file is by its ending: "video", "sound", "picture", or "" for none of them.
+
+    >>> kind_of(Path("a.MP4")), kind_of(Path("a.mp3")), kind_of(Path("a.jpeg")), kind_of(Path("a.safetensors"))
+    ('video', 'sound', 'picture', '')
+    """
+    ending = path.suffix.lower()
+    if ending in PICTURES:
+        return "picture"
+    if ending in _SOUNDS:
+        return "sound"
+    return "video" if ending in CLIPS else ""
 
 
 def not_opened(path: Path, head: bytes) -> MediaError:
