@@ -190,6 +190,34 @@ def test_maps_of_another_set_are_refused_whatever_is_allowed(toys: ClipSet, tmp_
         score_file(file, toys, PROTOCOLS, allow_missing=True, ignore_extra=True)
 
 
+def test_maps_of_another_split_name_it(toys: ClipSet, tmp_path: Path) -> None:
+    ids = ids_of(open_set("toybox:test"))
+    file = open_maps(table(tmp_path / "a.npz", ids, np.zeros((len(ids), 3, 3), np.float32)))
+    told = r"use --on toybox:test \(toybox alone means toybox:extended\)\.$"
+    with pytest.raises(DataError, match=rf"others in .* The ids are exactly those of toybox:test: {told}"):
+        match(file, toys, allow_missing=True, ignore_extra=True)
+    part = open_maps(table(tmp_path / "b.npz", ["x", *ids[:5]], np.zeros((6, 3, 3), np.float32)))
+    with pytest.raises(DataError, match=rf"others in .* 5 of the 6 ids are of toybox:test: {told}"):
+        match(part, toys)
+
+
+def test_the_ids_of_vgg_ss_test_are_told_from_its_extended_list(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("earsight.download.fetch", lambda *_a, **_k: pytest.fail("fetched a list"))
+    data = shared / "metadata"
+    whole, positives = open_set("vggss", data), open_set("vggss:test", data)
+    told = r"The ids are exactly those of vggss:test: use --on vggss:test \(vggss alone means vggss:extended\)\."
+    file = open_maps(table(tmp_path / "a.npz", ids_of(positives), np.zeros((5158, 2, 2), np.float32)))
+    with pytest.raises(DataError, match=rf"but got none for 5158 clips \(.*\)\. {told}$"):
+        match(file, whole, data=data)
+    (one,) = score_file(file, whole, PROTOCOLS[:1], allow_missing=True, sizes=False, data=data)
+    assert one.warnings == (f"Scored on vggss:extended, of which 5158 clips have no map. {told}".replace("\\", ""),)
+    more = open_maps(table(tmp_path / "b.npz", ids_of(whole), np.zeros((10316, 2, 2), np.float32)))
+    with pytest.raises(DataError, match=r"got some for 5158 .* exactly those of vggss:extended: use --on vggss:ext"):
+        match(more, positives, data=data)
+
+
 def test_ids_are_checked_before_any_map_is_read(toys: ClipSet, maps: Array, tmp_path: Path) -> None:
     maps[:] = np.nan
     file = open_maps(table(tmp_path / "a.npz", ids_of(toys)[1:], maps[1:]))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from earsight import registry
 from earsight.config import need
-from earsight.data.clips import ClipSet
+from earsight.data.clips import ClipSet, open_set
 from earsight.data.lists import some
-from earsight.errors import DataError, UsageError
+from earsight.errors import DataError, EarsightError, UsageError
 from earsight.evaluate import Evaluation, need_truth
 from earsight.mapfile import MapFile
 from earsight.metrics.base import Records
@@ -39,8 +41,18 @@ class Matched:
     extra: tuple[str, ...]
 
 
-def match(maps_file: MapFile, clip_set: ClipSet, *, allow_missing: bool = False, ignore_extra: bool = False) -> Matched:
-    """Match maps and clips by id; reads no map. What does not fit is named and refused unless it is allowed."""
+def match(
+    maps_file: MapFile,
+    clip_set: ClipSet,
+    *,
+    allow_missing: bool = False,
+    ignore_extra: bool = False,
+    data: Path | None = None,
+) -> Matched:
+    """Match maps and clips by id; reads no map. What does not fit is named and refused unless it is allowed.
+
+    The lists of the set's other splits, to which the maps may belong, are looked for in `data`.
+    """
     where = f"in {maps_file.path} for {clip_set.name}"
     twice = [id for id, count in Counter(maps_file.ids).items() if count > 1]
     if twice:
@@ -56,19 +68,52 @@ def match(maps_file: MapFile, clip_set: ClipSet, *, allow_missing: bool = False,
     if not rows:
         raise DataError(
             f"Expected maps of the {len(place)} clips of {clip_set.name} ({some(list(place))}), but got only those of "
-            f"others in {maps_file.path} ({some(extra)}). Check the set's name, and how the ids are written."
+            f"others in {maps_file.path} ({some(extra)}). "
+            f"{other_split(maps_file, clip_set, data) or 'Check the set and how the ids are written.'}"
         )
     if missing and not allow_missing:
         raise DataError(
             f"Expected a map for each of the {len(place)} clips {where}, but got none for {_named(missing)}. "
-            "Add them, or use --allow-missing to score the rest and have these counted."
+            + (
+                other_split(maps_file, clip_set, data)
+                or "Add them, or use --allow-missing to score the rest and have these counted."
+            )
         )
     if extra and not ignore_extra:
         raise DataError(
             f"Expected maps of the set's clips only {where}, but got some for {_named(extra)}. "
-            "Check that it is the right set, or use --ignore-extra to leave these out."
+            + (
+                other_split(maps_file, clip_set, data)
+                or "Check that it is the right set, or use --ignore-extra to leave these out."
+            )
         )
     return Matched(rows, missing, extra)
+
+
+def other_split(maps_file: MapFile, clip_set: ClipSet, data: Path | None = None) -> str:
+    """Which other split of the set the maps are of, and how to score them on it; "" where there is none.
+
+    Maps that have nothing of the set itself may be of a part of another split.
+    """
+    name, _, split = clip_set.name.partition("+")[0].partition(":")
+    if name not in registry.names("set"):
+        return ""
+    module, ids, most = registry.load("set", name), set(maps_file.ids), ("", 0)
+    alone = f" ({name} alone means {name}:{module.DEFAULTS['test']})" if module.DEFAULTS.get("test") else ""
+    for other in module.SPLITS:
+        if other == split:
+            continue
+        try:
+            theirs = {row.id for row in open_set(f"{name}:{other}", data).rows}
+        except (EarsightError, OSError):  # its lists are not here
+            continue
+        if ids == theirs:
+            return f"The ids are exactly those of {name}:{other}: use --on {name}:{other}{alone}."
+        if len(ids & theirs) > most[1]:
+            most = f"{name}:{other}", len(ids & theirs)
+    if not most[1] or ids & {row.id for row in clip_set.rows}:
+        return ""
+    return f"{most[1]} of the {len(ids)} ids are of {most[0]}: use --on {most[0]}{alone}."
 
 
 def score_file(
@@ -84,6 +129,7 @@ def score_file(
     batch_size: int = 512,
     warnings: tuple[str, ...] = (),
     progress: Callable[[int, int], None] | None = None,
+    data: Path | None = None,
 ) -> list[Evaluation]:
     """Measure a file of maps on a set under each protocol, in one pass over the file.
 
@@ -93,7 +139,7 @@ def score_file(
     need(batch_size >= 1, "a batch_size of at least 1", batch_size)
     need(len(protocols) > 0, "at least one protocol", "none", "For example: --protocol exact")
     need_truth(clip_set)
-    matched = match(maps_file, clip_set, allow_missing=allow_missing, ignore_extra=ignore_extra)
+    matched = match(maps_file, clip_set, allow_missing=allow_missing, ignore_extra=ignore_extra, data=data)
     need_confidence(maps_file, protocols)
     warnings += unused_confidence(maps_file, protocols)
     parts: list[list[Records]] = []
@@ -115,6 +161,8 @@ def score_file(
         names = _named([maps_file.ids[i] for i in sorted(outside)])
         low, high = maps_file.bounds or (0.0, 0.0)
         warnings += (f"Maps have values outside their bounds {low:g} and {high:g}: {names}",)
+    if matched.missing and (told := other_split(maps_file, clip_set, data)):
+        warnings += (f"Scored on {clip_set.name}, of which {len(matched.missing)} clips have no map. {told}",)
     if matched.extra:
         warnings += (f"Maps of clips that are not in the list were left out: {_named(matched.extra)}",)
     back = np.argsort(np.array(order), kind="stable")

@@ -239,3 +239,14 @@ def test_the_command_to_type_again_has_every_flag_that_changes_the_report(
     flags += ["--name", "two words", "--allow-missing", "--ignore-extra"]
     assert main(["score", str(maps), "--on", "toybox", *flags]) == 0
     assert shlex.split(told[0]) == ["earsight", "score", str(maps), "--on", "toybox", *flags]
+
+
+@pytest.mark.parametrize("flags", [[], ["--allow-missing"], ["--ignore-extra"], ["--allow-missing", "--ignore-extra"]])
+def test_ids_that_do_not_meet_are_refused_with_some_of_both(flags: list[str], tmp_path: Path, capsys: Captured) -> None:
+    np.savez(tmp_path / "x.npz", id=np.array(["a.mp4", "b.mp4"]), maps=np.zeros((2, 3, 3)))
+    assert main(["score", str(tmp_path / "x.npz"), "--on", "toybox", *flags]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "(extended-00000, extended-00001, " in captured.err
+    assert "but got only those of others in" in captured.err
+    assert "(a.mp4, b.mp4). Check the set and how the ids are written." in captured.err

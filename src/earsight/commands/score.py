@@ -58,7 +58,7 @@ def run(
     given = {"real": maps, "shuffled": shuffled, "silent": silent} if str(maps) != CENTER else {}
     files = {audio: open_maps(path, bounds) for audio, path in given.items() if path is not None}
     for file in files.values():  # what is wrong with any of them is said before the work on the first
-        match(file, clip_set, allow_missing=allow_missing, ignore_extra=ignore_extra)
+        match(file, clip_set, allow_missing=allow_missing, ignore_extra=ignore_extra, data=data)
         need_confidence(file, how)
     leak = leaks(trained_on, data, clip_set, must=True) if trained_on else None
     given_name = plain(name)
@@ -76,6 +76,7 @@ def run(
                 ignore_extra=ignore_extra,
                 warnings=(leak,) if leak else (),
                 progress=report_progress,
+                data=data,
             )
     if trained_on:
         found = [replace(one, training={"on": trained_on}) for one in found]
