@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from earsight.data.clips import ClipSet, open_set
+from earsight.data.clips import ClipSet, Some, open_set
 from earsight.data.sets import toybox
 from earsight.data.truth import truth_map
 from earsight.errors import DataError, UsageError
@@ -155,6 +155,21 @@ def test_missing_maps_are_named_and_counted_only_when_allowed(toys: ClipSet, map
     (one, *_) = score_file(file, toys, PROTOCOLS, allow_missing=True)
     assert (one.n, one.rows) == (17, 24)
     assert one.failures == tuple((row.id, "no map") for row in toys.rows[:7])
+    assert one.list_hash == Some(toys, range(7, 24)).list_hash()
+    assert one.full_list_hash == toys.list_hash()
+
+
+def test_other_clips_of_a_list_have_another_hash(toys: ClipSet, maps: Array, tmp_path: Path) -> None:
+    halves = [
+        score_file(
+            open_maps(table(tmp_path / "a.npz", ids_of(toys)[at], maps[at])), toys, PROTOCOLS, allow_missing=True
+        )
+        for at in (slice(0, 12), slice(12, 24), slice(0, 24))
+    ]
+    assert len({found[0].list_hash for found in halves}) == 3
+    assert len({one.list_hash for found in halves for one in found}) == 3
+    known = halves[0][0].failures
+    assert center_prior(toys, PROTOCOLS[0], known).list_hash == halves[0][0].list_hash
 
 
 def test_extra_maps_are_named_and_left_out_only_when_allowed(toys: ClipSet, maps: Array, tmp_path: Path) -> None:

@@ -184,10 +184,10 @@ def _tests(
     first: dict[tuple[str, str], tuple[str, Result]] = {}
     tests, untested = [], []
     for name, result in real:
-        key = (result.list_hash, result.protocol_hash)
+        key = (result.full_list_hash, result.protocol_hash)  # a test leaves out what only one of them scored
         if key not in first:
             if first and not any(name == other for other, _ in first.values()):
-                same_list = any(result.list_hash == list_hash for list_hash, _ in first)
+                same_list = any(result.full_list_hash == list_hash for list_hash, _ in first)
                 why = "under another protocol" if same_list else "on another list of clips"
                 before = next(iter(first.values()))[0]
                 untested.append(f"No test of {name}, protocol {_protocol(result)}: {before} was measured {why}.")
@@ -217,7 +217,7 @@ def _absent(reports: Sequence[Sequence[Result]], set_name: str) -> list[str]:
 def _apart(real: Sequence[tuple[str, Result]]) -> list[str]:
     """One line for each thing that differs between models and so keeps their rows from being compared."""
     out = []
-    lists = _by((name, result.list_hash) for name, result in real)
+    lists = _by((name, result.full_list_hash) for name, result in real)
     if len(lists) > 1:
         out.append(f"Not comparable, other lists of clips: {_told(lists)}.")
     protocols = _by((name, _protocol(result)) for name, result in real)

@@ -47,7 +47,7 @@ class Evaluation:
 
     Args:
         set_name: "set:split".
-        list_hash: short hash of the set's rows.
+        list_hash: short hash of the rows that were scored: two numbers with the same one are of the same clips.
         protocol: how maps became numbers.
         audio: "real", "shuffled", "silent", or "none" for the centre prior.
         records: one line per clip that could be read, in the set's order.
@@ -61,6 +61,7 @@ class Evaluation:
         warnings: what a reader of the numbers should know, for example that test clips were trained on.
         threshold: the confidence from which on a source is called visible, where one is calibrated for the protocol.
         training: how the model was trained, as plain values ("on", "clips", ...); empty when that is unknown.
+        full_list_hash: hash of the list with the clips that are missing or could not be read; empty without such.
     """
 
     set_name: str
@@ -78,6 +79,7 @@ class Evaluation:
     warnings: tuple[str, ...] = ()
     threshold: float | None = None
     training: dict[str, Any] = field(default_factory=dict)
+    full_list_hash: str = ""
 
     @classmethod
     def of(
@@ -99,9 +101,12 @@ class Evaluation:
         )
         if bare > BARE * len(positive):
             warnings += (f"{bare} of {len(positive)} positives have no ground truth, and count as not found.",)
+        scored = set(records.id.tolist())
+        at = [i for i, row in enumerate(clip_set.rows) if row.id in scored]
+        whole = len(at) == len(clip_set)
         return cls(
             clip_set.name,
-            clip_set.list_hash(),
+            (clip_set if whole else Some(clip_set, at)).list_hash(),
             protocol,
             audio,
             records,
@@ -113,6 +118,7 @@ class Evaluation:
             maps,
             len(clip_set),
             warnings,
+            full_list_hash="" if whole else clip_set.list_hash(),
         )
 
     @property
@@ -126,6 +132,7 @@ class Evaluation:
             "model": self.model,
             "set": self.set_name,
             "list_hash": self.list_hash,
+            **({"full_list_hash": self.full_list_hash} if self.full_list_hash else {}),
             "audio": self.audio,
             "protocol": {**asdict(self.protocol), "hash": self.protocol.hash},
             "n": self.n,

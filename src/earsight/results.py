@@ -21,6 +21,7 @@ class Result:
     Args:
         report: the report's folder.
         model, set, list_hash, audio, n: as the report has them.
+        full_list_hash: of the list with the clips that are missing.
         protocol: the protocol's settings, with its name and hash.
         metrics: fractions by name; what is undefined is NaN.
         records: the file of its records, or None when the report names none.
@@ -41,6 +42,7 @@ class Result:
     warnings: tuple[str, ...] = ()
     missing: frozenset[str] = frozenset()
     training: dict[str, Any] = field(default_factory=dict)
+    full_list_hash: str = ""
 
     @property
     def protocol_hash(self) -> str:
@@ -138,4 +140,5 @@ def _result(folder: Path, one: dict[str, Any]) -> Result:
         tuple(map(str, one.get("warnings", ()))),
         frozenset(str(failure["id"]) for failure in one.get("failures", ())),
         dict(one.get("training", {})),
+        str(one.get("full_list_hash", one["list_hash"])),
     )

@@ -157,6 +157,12 @@ def test_clips_that_cannot_be_read_are_named(weights: Path, monkeypatch: pytest.
     args = ["eval", str(weights), "--on", "toybox", "--device", "cpu"]
     assert main(args) == 0
     assert "not read, and not counted: extended-00003: toy.mp4: is damaged. Get it again." in capsys.readouterr().err
+    capsys.readouterr()
+    assert main([*args, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["evaluations"]
+    left = [i for i in range(24) if i != 3]
+    assert {one["list_hash"] for one in found} == {clips.Some(open_set("toybox"), left).list_hash()}
+    assert {one["full_list_hash"] for one in found} == {open_set("toybox").list_hash()}
     assert main([*args, "--limit", "8"]) == 1
     assert "Expected at most 5% of the 8 clips of toybox:extended to be unreadable" in capsys.readouterr().err
 

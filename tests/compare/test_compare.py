@@ -90,6 +90,15 @@ def test_other_numbers_of_clips_are_warned_of_and_the_shared_ones_tested(tmp_pat
     assert one.rows[0].group != one.rows[1].group
 
 
+def test_as_many_other_clips_of_a_list_are_no_rivals(tmp_path: Path) -> None:
+    gone = [{"id": "c99", "reason": "no map"}]
+    other = report(tmp_path / "b", "ezvsl", of=some_records(1), list_hash="def", full_list_hash="abc", failures=gone)
+    (one,) = made(report(tmp_path / "a"), other)
+    assert one.rows[0].group != one.rows[1].group
+    assert "Compare with care: as many clips, but not the same ones are missing." in one.warnings
+    assert len(one.tests) == 1
+
+
 def test_controls_are_rows_that_nothing_is_compared_with(tmp_path: Path) -> None:
     a = tmp_path / "a"
     write(a, entry(a), entry(a, audio="silent"), entry(a, "centre prior", audio="none"))

@@ -142,6 +142,12 @@ def test_every_choice_of_a_protocol_is_told_with_what_it_decides(make: Make) -> 
     assert all(row["what it decides"] for row in rows)
 
 
+def test_evaluations_of_parts_of_a_list_stand_together_with_their_own_hashes(make: Make) -> None:
+    (group,) = groups([make(), make("silent", list_hash="def", full_list_hash="abc", count=190)])
+    assert (group.full_list_hash, group.lists) == ("abc", "abc (200 clips), def (190 clips)")
+    assert groups([make()])[0].lists == "abc"
+
+
 def test_groups_with_the_same_name_are_told_apart_by_their_list(make: Make) -> None:
     found = groups([make(), make(list_hash="def")])
     assert [group.name for group in found] == ["set-test-abc", "set-test-def"]

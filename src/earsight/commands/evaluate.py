@@ -253,7 +253,7 @@ def refuse_report(out: Path | None, force: bool) -> None:
 def page(evaluations: Sequence[Evaluation]) -> str:
     """The table, and under it what each set was measured with."""
     measured = dict.fromkeys(
-        f"{e.set_name}: protocol {e.protocol}, {e.protocol.map} maps thresholded, list {e.list_hash}"
+        f"{e.set_name}: protocol {e.protocol}, {e.protocol.map} maps thresholded, list {e.list_hash} ({e.n} clips)"
         for e in evaluations
     )
     return "\n".join([report.table(report.lines(evaluations)), "", "Values in percent.", *measured])

@@ -130,7 +130,7 @@ class Card:
         }
         return {
             "audio_drop": drops,
-            "list_hash": self.group.list_hash,
+            "full_list_hash": self.group.full_list_hash,
             "protocol": self.group.protocol.name,
             "protocol_hash": self.group.protocol.hash,
             "set": self.group.set_name,

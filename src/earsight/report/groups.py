@@ -32,8 +32,15 @@ class Group:
         return self.evaluations[0].set_name
 
     @property
-    def list_hash(self) -> str:
-        return self.evaluations[0].list_hash
+    def full_list_hash(self) -> str:
+        """Of the list that all evaluations share, with the clips that some of them could not use."""
+        return _full(self.evaluations[0])
+
+    @property
+    def lists(self) -> str:
+        """The hash of the clips that were scored; of several, each with its number of clips."""
+        found = {e.list_hash: e.n for e in self.evaluations}
+        return ", ".join(f"{hash} ({n} clips)" if len(found) > 1 else hash for hash, n in found.items())
 
     @property
     def protocol(self) -> Protocol:
@@ -61,7 +68,7 @@ def groups(evaluations: Sequence[Evaluation]) -> list[Group]:
     """The groups in the order in which they first occur."""
     found: dict[tuple[str, str, str], list[Evaluation]] = {}
     for e in evaluations:
-        found.setdefault((e.set_name, e.list_hash, e.protocol.hash), []).append(e)
+        found.setdefault((e.set_name, _full(e), e.protocol.hash), []).append(e)
     several = len({e.protocol.hash for e in evaluations}) > 1
     out = []
     for group in found.values():
@@ -71,9 +78,13 @@ def groups(evaluations: Sequence[Evaluation]) -> list[Group]:
         out.append(Group(tuple(group), slug(first.set_name, *([first.protocol.name] if several else []))))
     names = [group.name for group in out]
     return [
-        Group(group.evaluations, slug(group.name, group.list_hash)) if names.count(group.name) > 1 else group
+        Group(group.evaluations, slug(group.name, group.full_list_hash)) if names.count(group.name) > 1 else group
         for group in out
     ]
+
+
+def _full(e: Evaluation) -> str:
+    return e.full_list_hash or e.list_hash
 
 
 def called(e: Evaluation) -> str:

@@ -26,7 +26,7 @@ def markdown_card(cards: Sequence[Card], command: str = "") -> str:
 def _part(card: Card) -> list[str]:
     group = card.group
     first = group.evaluations[0]
-    how = f"Protocol {group.protocol}, {group.protocol.map} maps thresholded, list {group.list_hash}"
+    how = f"Protocol {group.protocol}, {group.protocol.map} maps thresholded, list {group.lists}"
     parts = [
         f"## {marked(group.set_name)}, protocol {group.protocol.name}",
         f"{how}, {first.n} of {listed(first)} clips. Values in percent.",

@@ -138,7 +138,7 @@ def _section(
     first = group.evaluations[0]
     used = f"{first.n} of {listed(first)} clips"
     facts = (
-        f"Protocol {group.protocol}, {group.protocol.map} maps thresholded, {used}, list {group.list_hash}. "
+        f"Protocol {group.protocol}, {group.protocol.map} maps thresholded, {used}, list {group.lists}. "
         "Values in percent."
     )
     parts: list[Html] = [tag("h2", f"{group.set_name}, protocol {group.protocol.name}")] if several else []
@@ -188,7 +188,7 @@ def _measured(card: Card) -> list[Html]:
     rows = listed(first)
     facts = [
         {"what": "set", "value": group.set_name},
-        {"what": "list", "value": f"{group.list_hash} (hash of its {rows} rows)"},
+        {"what": "list", "value": f"{group.lists} (hash of the clips that were scored)"},
         {"what": "clips used", "value": f"{first.n} of {rows}: {kinds}"},
         {"what": "clips missing", "value": str(rows - first.n)},
         {"what": "protocol", "value": str(group.protocol)},
