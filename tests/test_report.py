@@ -50,13 +50,27 @@ def test_lines_come_in_order_and_in_percent() -> None:
         "centre prior",
         "ceiling (top_half)",
     ]
-    assert list(rows[0]) == ["set", "model", "AP", "max-F1", "F1 floor", "LocAcc", "AUC", "AUROC", "N"]
-    assert rows[0]["LocAcc"] == f"{100 * ALL[1].metrics['loc_acc']:.2f}"
+    assert list(rows[0]) == ["set", "model", "AP", "max-F1", "F1 floor", "LocAcc (cIoU@0.5)", "AUC", "AUROC", "N"]
+    assert rows[0]["LocAcc (cIoU@0.5)"] == f"{100 * ALL[1].metrics['loc_acc']:.2f}"
     assert rows[0]["N"] == "40"
     assert rows[0]["F1 floor"] == percent(ALL[1].floor)
     assert rows[4]["AP"] == "-"
     assert rows[4]["F1 floor"] == "-"
-    assert rows[4]["LocAcc"] == "50.00"
+    assert rows[4]["LocAcc (cIoU@0.5)"] == "50.00"
+
+
+def test_without_negatives_locacc_and_auc_lead() -> None:
+    alone = replace(some(), records=some().records.where(some().records.positives))
+    rows = lines([alone])
+    assert list(rows[0])[2:] == ["LocAcc (cIoU@0.5)", "AUC", "AP", "max-F1", "F1 floor", "AUROC", "N"]
+    assert list(rows[-1]) == list(rows[0])
+    assert list(lines([alone, some(set_name="other:extended")])[0])[2] == "AP"
+
+
+def test_locacc_says_the_gamma_that_all_lines_share() -> None:
+    strict = replace(some(), protocol=get("exact:gamma=0.75"))
+    assert "LocAcc (cIoU@0.75)" in lines([strict])[0]
+    assert "LocAcc" in lines([some(), strict])[0]
 
 
 def test_each_model_has_its_own_floor_and_each_set_its_own_lines() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from earsight import published
 from earsight.bootstrap import Difference, paired
 from earsight.errors import UsageError
-from earsight.metrics.base import higher_is_better, module_of
+from earsight.metrics.base import higher_is_better, module_of, without_negatives
 from earsight.protocols import PROTOCOLS
 from earsight.results import Result
 
@@ -58,6 +58,7 @@ class Comparison:
         warnings: what must not be compared, and why.
         tests: the first model against each other, where list and protocol are the same.
         untested: why there is no test between others.
+        gammas: the cIoU that makes a hit in each row; 0.5 in published ones.
     """
 
     set: str
@@ -65,12 +66,17 @@ class Comparison:
     warnings: tuple[str, ...]
     tests: tuple[Pair, ...] = ()
     untested: tuple[str, ...] = field(default=())
+    gammas: tuple[float, ...] = ()
 
 
 def compare(
     reports: Sequence[Sequence[Result]], metrics: Sequence[str], table: str = "", draws: int = 2000, seed: int = 0
 ) -> list[Comparison]:
-    """One comparison for each set of the reports. `table` is a published one, "none", or empty for all that fit."""
+    """One comparison for each set of the reports. `table` is a published one, "none", or empty for all that fit.
+
+    Without `metrics`, those that lead: AP, max-F1 and LocAcc, or LocAcc and AUC where no list has negatives.
+    """
+    metrics = metrics or leading(reports)
     for name in metrics:
         module_of(name)
     chosen = TABLES if not table else () if table == NONE else (published.table(table).name,)
@@ -90,8 +96,15 @@ def compare(
         told = [*_apart(real), *_controls(mine), *_against_published(real, set_name, beside)]
         if table and table != NONE and not beside:
             told.append(f"{table} has no number of these on {set_name}.")
-        out.append(Comparison(set_name, tuple(rows), tuple(told), tuple(tests), tuple(untested)))
+        gammas = sorted({float(r.protocol.get("gamma", 0.5)) for r in mine} | ({0.5} if beside else set()))
+        out.append(Comparison(set_name, tuple(rows), tuple(told), tuple(tests), tuple(untested), tuple(gammas)))
     return out
+
+
+def leading(reports: Sequence[Sequence[Result]]) -> Sequence[str]:
+    """The numbers that lead on the lists of these reports."""
+    alone = all(without_negatives(result.metrics) for report in reports for result in report)
+    return ("loc_acc", "auc") if alone and reports else ("ap", "max_f1", "loc_acc")
 
 
 def _need_somewhere(metric: str, results: Sequence[Result]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, get_args
 
 from earsight.config import need
-from earsight.metrics.base import TITLES
+from earsight.metrics.base import heading
 
 Format = Literal["text", "markdown", "csv", "latex"]
 Rows = Sequence[Mapping[str, str]]
@@ -111,14 +111,14 @@ def escape(text: str) -> str:
     return "".join(_TEX.get(letter, letter) for letter in plain(text))
 
 
-def title(metric: str) -> str:
-    """A number's heading.
+def title(metric: str, gammas: Collection[float] = ()) -> str:
+    """A number's heading; of LocAcc with the gamma where it is one.
 
-    >>> title("ap"), title("loc_acc/small")
-    ('AP', 'LocAcc small')
+    >>> title("ap"), title("loc_acc/small"), title("loc_acc", {0.5})
+    ('AP', 'LocAcc small', 'LocAcc (cIoU@0.5)')
     """
     family, _, part = metric.partition("/")
-    return f"{TITLES.get(family, family)} {part}".rstrip()
+    return f"{heading(family, () if part else gammas)} {part}".rstrip()
 
 
 def clips_per_second(rate: float) -> str:

@@ -24,7 +24,14 @@ def run(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "run.json").write_text(json.dumps(RECIPES["slavc_toybox"]().to_json()), encoding="utf-8")
     rows = [{"step": 10 * i, "epoch": i // 4, "loss": 5.5 - i, "lr": 0.001} for i in range(1, 7)]
-    rows.insert(4, {"step": 40, "epoch": 0, "val": {"ap": 0.25, "loc_acc": 0.5, "auc": 0.125, "loc_acc/small": 0.0625}})
+    rows.insert(
+        4,
+        {
+            "step": 40,
+            "epoch": 0,
+            "val": {"ap": 0.25, "loc_acc": 0.5, "auc": 0.125, "auroc": 0.5, "loc_acc/small": 0.0625},
+        },
+    )
     text = "".join(json.dumps(row) + "\n" for row in rows) + '{"step": 70, "ep'
     (folder / "log.jsonl").write_text(text, encoding="utf-8")
     (folder / "state.pt").write_bytes(b"")
@@ -64,7 +71,10 @@ def test_a_run_tells_its_progress_and_how_to_go_on(run: Path, capsys: Captured) 
     out = capsys.readouterr().out
     assert "state     can be resumed" in out
     assert "progress  epoch 2 of 8, step 60" in out
-    assert "last validation, in percent (all numbers: --json):\n    AP      25.00\n    LocAcc  50.00\n" in out
+    assert (
+        "last validation, in percent (all numbers: --json):\n    AP      25.00\n    LocAcc  50.00\n    AUC     12.50\n"
+        in out
+    )
     assert "loc_acc/small" not in out
     assert "method.visual_dropout" in out
     assert "step 60  epoch 1  loss -0.5  lr 0.001" in out
@@ -90,12 +100,21 @@ def test_a_finished_run_tells_its_calibration(run: Path, weights: Path, capsys: 
 
 
 def test_weights_tell_the_numbers_that_come_first(tmp_path: Path, capsys: Captured) -> None:
-    meta = {"metrics": {"toybox:val": {"ap": 0.5, "loc_acc": 0.25, "loc_acc/small": 0.125}}}
+    meta = {"metrics": {"toybox:val": {"ap": 0.5, "loc_acc": 0.25, "auroc": 0.5, "loc_acc/small": 0.125}}}
     save_weights(tmp_path / "w.safetensors", build("slavc", config(), INPUTS), "slavc", config(), meta)
     assert main(["show", str(tmp_path / "w.safetensors")]) == 0
     out = capsys.readouterr().out
     assert "measured on toybox:val, in percent (all numbers: --json):\n    AP      50.00\n    LocAcc  25.00" in out
     assert "loc_acc/small" not in out
+
+
+def test_a_validation_without_negatives_leads_with_locacc(run: Path, capsys: Captured) -> None:
+    row = {"step": 40, "epoch": 0, "val": {"ap": 0.25, "loc_acc": 0.5, "auc": 0.125}}
+    (run / "log.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    assert main(["show", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert "last validation, in percent (all numbers: --json):\n    LocAcc  50.00\n    AUC     12.50\n    AP " in out
+    assert "step 40  epoch 0  LocAcc 50.00  AUC 12.50" in out
 
 
 def test_a_run_that_has_just_begun(run: Path, capsys: Captured) -> None:

@@ -82,6 +82,18 @@ def test_json_has_the_numbers_of_the_report(pair: list[str], capsys: pytest.Capt
     assert row["values"] == {name: kept["metrics"][name] for name in ("ap", "max_f1", "loc_acc")}
 
 
+def test_lists_without_negatives_are_compared_by_locacc_and_auc(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = some_records(0, 60)
+    positives = found.where(found.positives)
+    args = ["compare", str(report(tmp_path / "a", of=positives, set="vggss:test")), "--table", "none"]
+    assert main(args) == 0
+    assert capsys.readouterr().out.splitlines()[1].endswith("N  LocAcc (cIoU@0.5)    AUC")
+    assert main([*args, "--metrics", "ap"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].endswith("AP")
+
+
 def test_the_same_seed_says_the_same(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     said = []
     for seed in ("0", "0", "1"):

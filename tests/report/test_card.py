@@ -28,11 +28,11 @@ def card(*evaluations: Evaluation) -> Card:
 def test_numbers_stand_beside_what_gives_them_a_meaning(make: Make) -> None:
     model, centre = make(), make("none", ciou=0.4, model="centre prior")
     found = {one.title: one for one in card(centre, model).headlines(model)}
-    assert list(found) == ["AP", "max-F1", "LocAcc", "AUC", "AUROC"]
+    assert list(found) == ["AP", "max-F1", "LocAcc (cIoU@0.5)", "AUC", "AUROC"]
     beside = {title: {r.label: (r.value, r.bound) for r in one.references} for title, one in found.items()}
     assert beside["AP"] == {"random confidence": (hits(model.records, model.protocol).mean(), "")}
     assert beside["max-F1"] == {"floor": (model.floor, "low")}
-    assert beside["LocAcc"] == {
+    assert beside["LocAcc (cIoU@0.5)"] == {
         "centre prior": (centre.metrics["loc_acc"], ""),
         "ceiling": (model.ceiling, "high"),
     }
@@ -45,6 +45,7 @@ def test_numbers_stand_beside_what_gives_them_a_meaning(make: Make) -> None:
 def test_what_is_undefined_says_why(make: Make) -> None:
     model = make(kinds=("positive",))
     found = {one.title: one for one in card(model).headlines(model)}
+    assert list(found) == ["LocAcc (cIoU@0.5)", "AUC", "AP", "max-F1", "AUROC"]
     assert math.isnan(found["AUROC"].value)
     assert found["AUROC"].sentence == "Undefined: the list has no clips without a visible source."
     model = make(kinds=("easy",))

@@ -104,8 +104,9 @@ class Compare:
     """Published table to stand beside (earsight list tables); by default what fits the sets. "none" for none."""
     format: Literal["text", "markdown", "csv", "latex"] = "text"
     """How the table is printed."""
-    metrics: Annotated[tuple[str, ...], word("NAME", default=None)] = ("ap", "max_f1", "loc_acc")
-    """Which numbers: those of metrics.json, such as ap, auroc or loc_acc/small. An unknown name lists all."""
+    metrics: Annotated[tuple[str, ...], word("NAME")] = ()
+    """Which numbers: those of metrics.json, such as ap, auroc or loc_acc/small. An unknown name lists all. By default
+    ap, max_f1 and loc_acc, or loc_acc and auc where no set has negatives."""
     draws: int = 2000
     """Bootstrap draws behind each p value."""
     seed: int = 0

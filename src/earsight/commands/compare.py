@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from earsight import published
 from earsight.bootstrap import Difference
 from earsight.commands.screen import note, say, say_json
-from earsight.compare import NONE, Comparison, Shown, best, compare
+from earsight.compare import NONE, Comparison, Shown, best, compare, leading
 from earsight.config import need
 from earsight.errors import UsageError
 from earsight.files import refuse_existing, write_text
@@ -34,14 +34,13 @@ def run(
     *,
     table: str = "",
     format: Format = "text",
-    metrics: Sequence[str] = ("ap", "max_f1", "loc_acc"),
+    metrics: Sequence[str] = (),
     draws: int = 2000,
     seed: int = 0,
     out: Path | None = None,
     force: bool = False,
     json: bool = False,
 ) -> int:
-    need(bool(metrics), "at least one number to compare", "none", "Leave --metrics out, or name some.")
     need(draws <= MOST_DRAWS, f"at most {MOST_DRAWS} draws", draws, "2000 tell chances from about 0.001.")
     need(seed >= 0, "a seed of at least 0", seed)
     twice = [path for i, path in enumerate(reports) if path.resolve() in [p.resolve() for p in reports[:i]]]
@@ -50,7 +49,9 @@ def run(
         need(not out.is_dir(), "a file to write", f"the folder {out}", "Name a file in it.")
         refuse_existing([out], force)
     if reports:
-        found = compare([read_report(path) for path in reports], metrics, table, draws, seed)
+        read = [read_report(path) for path in reports]
+        metrics = metrics or leading(read)
+        found = compare(read, metrics, table, draws, seed)
         text, notes = texts(found, metrics, format)
         values: Any = {"sets": [plain(one) for one in found]}
     elif table in ("", NONE):
@@ -81,18 +82,18 @@ def texts(found: Sequence[Comparison], metrics: Sequence[str], format: Format) -
         return render(rows, "csv"), beside
     parts = []
     for one in found:
-        bold = {(i, title(metric)) for metric in metrics for i in best(one.rows, metric)}
+        bold = {(i, title(metric, one.gammas)) for metric in metrics for i in best(one.rows, metric)}
         begins = [i for i in range(1, len(one.rows)) if one.rows[i].ours != one.rows[i - 1].ours]
         head = f"## {marked(one.set)}\n" if format == "markdown" else comment(one.set, format)
-        parts += [f"{head}\n{render([line(row, metrics) for row in one.rows], format, bold, begins)}"]
+        parts += [f"{head}\n{render([line(row, metrics, one.gammas) for row in one.rows], format, bold, begins)}"]
         if said := remarks(one, metrics, "- " if format == "markdown" else ""):
             parts += [comment(said, format)]
     return "\n\n".join([*parts, comment("Values in percent.", format)]), ""
 
 
-def line(row: Shown, metrics: Sequence[str]) -> dict[str, str]:
-    """A row of the table as words."""
-    numbers = {title(m): "-" if math.isnan(row.values[m]) else f"{100 * row.values[m]:.2f}" for m in metrics}
+def line(row: Shown, metrics: Sequence[str], gammas: Collection[float] = ()) -> dict[str, str]:
+    """A row of the table as words; `gammas` go into the heading of LocAcc."""
+    numbers = {title(m, gammas): "-" if math.isnan(row.values[m]) else f"{100 * row.values[m]:.2f}" for m in metrics}
     return {
         "model": row.name,
         "source": row.source,

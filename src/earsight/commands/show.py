@@ -11,7 +11,7 @@ from typing import Any
 from earsight.commands.screen import flat, pairs, say, say_json
 from earsight.data.manifest import BEGUN, MANIFEST, is_pack, read_json, read_manifest, splits_in
 from earsight.errors import EarsightError, UsageError
-from earsight.metrics.base import TITLES
+from earsight.metrics.base import headings, without_negatives
 from earsight.train.log import read_log, shown
 
 Found = tuple[dict[str, Any], Callable[[dict[str, Any]], str]]
@@ -119,7 +119,8 @@ def _calibration(values: Mapping[str, Any]) -> str:
 def _chosen(numbers: Mapping[str, Any]) -> dict[str, str]:
     """The numbers that come first, in percent."""
     known = {name: value for name, value in numbers.items() if isinstance(value, int | float)}
-    return {title: f"{100 * known[name]:.2f}" for name, title in TITLES.items() if name in known}
+    titles = headings(negatives=not without_negatives(known))
+    return {title: f"{100 * known[name]:.2f}" for name, title in titles.items() if name in known}
 
 
 def of_run(path: Path) -> dict[str, Any]:
@@ -265,7 +266,7 @@ def _read_json(path: Path, what: str) -> dict[str, Any]:
 def _line(row: dict[str, Any]) -> str:
     """A row of the log; of a validation what training itself shows.
 
-    >>> _line({"step": 4, "epoch": 0, "val": {"ap": 0.5, "max_f1": 0.25, "loc_acc": 1.0, "loc_acc/small": 0.0}})
+    >>> _line({"step": 4, "epoch": 0, "val": {"ap": 0.5, "max_f1": 0.25, "loc_acc": 1.0, "auroc": 0.0}})
     'step 4  epoch 0  AP 50.00  max-F1 25.00  LocAcc 100.00'
     """
     words = [f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items() if k != "val"]

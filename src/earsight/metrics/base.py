@@ -7,7 +7,7 @@ A file in metrics/ defines RANGE (lowest and highest value), HIGHER_IS_BETTER (o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +32,31 @@ SIZES = tuple(round(0.1 * i, 1) for i in range(1, 10))
 """Shares of the picture at which predictions of a fixed size are measured."""
 TITLES = {"ap": "AP", "max_f1": "max-F1", "loc_acc": "LocAcc", "auc": "AUC", "auroc": "AUROC"}
 """The numbers that tables and curves show, and as what."""
+
+
+def heading(name: str, gammas: Collection[float] = ()) -> str:
+    """What a number is called in tables; LocAcc with the field's word for it, where one gamma is meant.
+
+    >>> heading("loc_acc", {0.5}), heading("loc_acc", {0.5, 0.75}), heading("ap", {0.5})
+    ('LocAcc (cIoU@0.5)', 'LocAcc', 'AP')
+    """
+    title = TITLES.get(name, name)
+    return f"{title} (cIoU@{next(iter(gammas)):g})" if name == "loc_acc" and len(gammas) == 1 else title
+
+
+def headings(gammas: Collection[float] = (), *, negatives: bool = True) -> dict[str, str]:
+    """The main numbers with their headings, in the order in which they lead.
+
+    Without `negatives` LocAcc and AUC come first: the others are about the confidence, which then tells nothing apart.
+    """
+    first = () if negatives else ("loc_acc", "auc")
+    return {name: heading(name, gammas) for name in (*first, *TITLES)}
+
+
+def without_negatives(numbers: Mapping[str, float | None]) -> bool:
+    """Whether numbers are of positives alone: then LocAcc is defined and AUROC is not."""
+    known = {name for name in ("loc_acc", "auroc") if (value := numbers.get(name)) is not None and value == value}
+    return known == {"loc_acc"}
 
 
 def _not_given() -> F64:

@@ -102,7 +102,7 @@ class Card:
         intervals = self.intervals[e.model, e.audio]
         return [
             Headline(title, found[name], intervals[name], beside[name], _sentence(name, e, beside[name]))
-            for name, title in TITLES.items()
+            for name, title in self.group.headings.items()
         ]
 
     def to_json(self, e: Evaluation, records: str) -> dict[str, Any]:

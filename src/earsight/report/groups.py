@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from earsight import tabular
 from earsight.errors import UsageError
 from earsight.evaluate import Evaluation
+from earsight.metrics.base import headings
 from earsight.protocols import Protocol
 
 CONTROLS = ("shuffled", "silent")
@@ -45,6 +46,17 @@ class Group:
     @property
     def protocol(self) -> Protocol:
         return self.evaluations[0].protocol
+
+    @property
+    def headings(self) -> dict[str, str]:
+        """The main numbers with their headings, in the order in which they lead on this list."""
+        return headings({self.protocol.gamma}, negatives=self.negatives)
+
+    @property
+    def negatives(self) -> bool:
+        """Whether there are any, or nothing but them."""
+        positives = self.evaluations[0].records.positives
+        return not (positives.any() and positives.all())
 
     @property
     def models(self) -> list[Evaluation]:

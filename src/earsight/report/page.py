@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from earsight.metrics.base import TITLES
+from earsight.metrics.base import headings
 from earsight.plots import Tile, overlay_jpeg
 from earsight.report import headline, tables
 from earsight.report.card import Card
@@ -102,10 +102,13 @@ def _contents(cards: Sequence[Card]) -> list[Html]:
     """Links to the sections with the numbers of each model, where there is more than one section."""
     if len(cards) == 1:
         return []
+    columns = headings(
+        {card.group.protocol.gamma for card in cards}, negatives=any(card.group.negatives for card in cards)
+    )
     rows = []
     for i, card in enumerate(cards):
         for e in card.group.models or card.group.evaluations[:1]:
-            numbers = {title: percent(e.metrics.get(name, float("nan"))) for name, title in TITLES.items()}
+            numbers = {title: percent(e.metrics.get(name, float("nan"))) for name, title in columns.items()}
             rows.append({"set, protocol": _link(i, card), "model": called(e), **numbers})
     return [tag("nav", html_table(rows), aria_label="Contents")]
 

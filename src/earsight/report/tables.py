@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 
 from earsight.evaluate import Evaluation
 from earsight.metrics import classes, interactive, loc_acc, negative_kinds, sizes
-from earsight.metrics.base import TITLES
+from earsight.metrics.base import TITLES, headings
 from earsight.protocols import Protocol
 from earsight.report.groups import Group, called, groups
 from earsight.report.text import percent
@@ -41,28 +41,34 @@ def lines(evaluations: Sequence[Evaluation]) -> list[dict[str, str]]:
     """
     out: list[dict[str, str]] = []
     several = len({e.protocol.hash for e in evaluations}) > 1
-    for group in groups(evaluations):
+    grouped = groups(evaluations)
+    columns = headings({e.protocol.gamma for e in evaluations}, negatives=any(group.negatives for group in grouped))
+    for group in grouped:
         start = {"set": group.set_name, **({"protocol": group.protocol.name} if several else {})}
-        out += [{**start, **line} for line in group_lines(group)]
+        out += [{**start, **line} for line in group_lines(group, columns)]
     if any("IIoU" in line for line in out):  # all lines of a table have the same columns
         out = [{**_but(line, "IIoU", "N"), "IIoU": line.get("IIoU", "-"), "N": line["N"]} for line in out]
     return out
 
 
-def group_lines(group: Group) -> list[dict[str, str]]:
-    """The lines of one set and protocol; with IIoU where pictures are seen with several sounds."""
+def group_lines(group: Group, columns: Mapping[str, str] | None = None) -> list[dict[str, str]]:
+    """The lines of one set and protocol; with IIoU where pictures are seen with several sounds.
+
+    `columns` are the main numbers with their headings, by default as they lead on the group's list.
+    """
+    columns = columns or group.headings
     out = []
     pictures = by_picture(group)
     for e in group.evaluations:
-        numbers = {title: percent(e.metrics.get(name, math.nan)) for name, title in TITLES.items()}
+        numbers = {title: percent(e.metrics.get(name, math.nan)) for name, title in columns.items()}
         all_found = {"IIoU": _number(e, "iiou")} if pictures else {}
         out.append({"model": called(e), **_with_floor(numbers, percent(e.floor)), **all_found, "N": str(e.n)})
     first = (*group.models, *group.evaluations)[0]
     seen = first.records.positives
     best = loc_acc.best_ciou(first.records.area[seen], group.protocol, first.records.support[seen])
     most = {"IIoU": pictures[-1]["IIoU"]} if pictures else {}
-    blank = {**_with_floor(dict.fromkeys(TITLES.values(), "-"), "-"), **most, "N": "-"}
-    ceiling = {"LocAcc": percent(first.ceiling), "AUC": percent(loc_acc.auc(best))}
+    blank = {**_with_floor(dict.fromkeys(columns.values(), "-"), "-"), **most, "N": "-"}
+    ceiling = {columns["loc_acc"]: percent(first.ceiling), columns["auc"]: percent(loc_acc.auc(best))}
     return [*out, {"model": f"ceiling ({group.protocol.threshold})", **blank, **ceiling}]
 
 

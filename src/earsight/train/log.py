@@ -15,13 +15,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from earsight.files import named
-from earsight.metrics.base import TITLES
+from earsight.metrics.base import TITLES, without_negatives
 from earsight.tabular import clips_per_second
 
 LOG = "log.jsonl"
 BOARD = "tensorboard"
 SHOWN = ("ap", "max_f1", "loc_acc")
-"""Of the numbers of a validation, those that a line has room for."""
+"""Of the numbers of a validation, those that a line has room for; without negatives, LocAcc and AUC."""
 
 
 class RunLog:
@@ -101,10 +101,11 @@ def _row(line: str) -> dict[str, Any] | None:
 def shown(numbers: Mapping[str, float]) -> str:
     """These numbers of a validation in a line, in percent; a dash for one that is not defined.
 
-    >>> shown({"ap": 0.5, "loc_acc": 0.25})
-    'AP 50.00  max-F1 -  LocAcc 25.00'
+    >>> shown({"ap": 0.5, "loc_acc": 0.25, "auroc": 0.5}), shown({"ap": 0.25, "loc_acc": 0.25, "auc": 0.125})
+    ('AP 50.00  max-F1 -  LocAcc 25.00', 'LocAcc 25.00  AUC 12.50')
     """
-    told = {name: f"{100 * numbers[name]:.2f}" if name in numbers else "-" for name in SHOWN}
+    names = ("loc_acc", "auc") if without_negatives(numbers) else SHOWN
+    told = {name: f"{100 * numbers[name]:.2f}" if name in numbers else "-" for name in names}
     return "  ".join(f"{TITLES[name]} {value}" for name, value in told.items())
 
 
