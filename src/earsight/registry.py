@@ -9,7 +9,9 @@ import difflib
 import importlib
 import os
 import re
+import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -85,8 +87,34 @@ def may_import(name: str) -> bool:
     >>> may_import("slavc"), may_import("somebody.elses.module"), may_import("os.path")
     (True, False, True)
     """
-    allowed = [one.strip() for one in os.environ.get(MODULES, "").split(",") if one.strip()]
-    return "." not in name or name in sys.modules or any(f"{name}.".startswith(f"{one}.") for one in allowed)
+    return "." not in name or name in sys.modules or _is_allowed(name)
+
+
+def _allowed() -> list[str]:
+    return [one.strip() for one in os.environ.get(MODULES, "").split(",") if one.strip()]
+
+
+def _is_allowed(name: str) -> bool:
+    return any(f"{name}.".startswith(f"{one}.") for one in _allowed())
+
+
+def command(words: Sequence[str], *names: str) -> str:
+    """What to type in a shell, where files that the command reads name these methods and sets.
+
+    Modules outside earsight are allowed in front of it, and found in this folder if they were found here.
+
+    >>> command(["earsight", "eval", "my run"], "slavc")
+    "earsight eval 'my run'"
+    """
+    outside = [name for name in dict.fromkeys(names) if "." in name]
+    named = [name for name in outside if not _is_allowed(name)]
+    before = [f"{MODULES}={shlex.quote(','.join([*_allowed(), *named]))}"] if named else []
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    tops = [sys.modules[top] for name in outside if (top := name.partition(".")[0]) in sys.modules]
+    found = {Path(folder).resolve().parent for module in tops for folder in getattr(module, "__path__", ())}
+    if Path.cwd() in found - {Path(path).resolve() for path in paths}:  # as python -m finds them, and earsight does not
+        before.append(f"PYTHONPATH={shlex.quote(os.pathsep.join(['.', *paths]))}")
+    return " ".join([*before, shlex.join(words)])
 
 
 def need_known(path: Path, kind: str, name: str) -> None:

@@ -108,6 +108,14 @@ def test_weights_tell_the_numbers_that_come_first(tmp_path: Path, capsys: Captur
     assert "loc_acc/small" not in out
 
 
+def test_a_run_of_a_method_from_outside_is_gone_on_with_as_printed(run: Path, capsys: Captured) -> None:
+    settings = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    (run / "run.json").write_text(json.dumps({**settings, "method": "lab.mine"}), encoding="utf-8")
+    assert main(["show", str(run)]) == 0
+    again = f"go on with: EARSIGHT_MODULES=lab.mine earsight train --out {run} --resume"
+    assert again in capsys.readouterr().out
+
+
 def test_a_validation_without_negatives_leads_with_locacc(run: Path, capsys: Captured) -> None:
     row = {"step": 40, "epoch": 0, "val": {"ap": 0.25, "loc_acc": 0.5, "auc": 0.125}}
     (run / "log.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import earsight
 import earsight.train.loop
 from earsight.cli import main
 from earsight.commands.train import Given, peek
@@ -331,6 +334,35 @@ def test_reading_ahead_finds_the_method_anywhere_but_behind_a_flag() -> None:
 def test_a_method_behind_a_flag_that_takes_no_value_is_asked_for_first(capsys: Captured) -> None:
     assert main(["train", "--optim.compile", "slavc", "--on", "toybox", "-o", "r"]) == 2
     assert "Name it first: earsight train METHOD" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", ["earsight", "module"])
+def test_the_next_command_of_a_method_from_outside_runs_as_printed(
+    start: str, tmp_path: Path, tiny_flags: list[str]
+) -> None:
+    (tmp_path / "my lab").mkdir()
+    here = tmp_path / "my lab"
+    (here / "lab").mkdir()
+    (here / "lab" / "mine.py").write_text("from earsight.methods.slavc import PRESETS, Config, Model\n")
+    (here / "lab" / "tones.py").write_text("from tiny.tones import DEFAULTS, SPLITS, open\n")
+    paths = [str(Path(earsight.__file__).parents[1]), str(Path(__file__).parents[1])]
+    scripts = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
+    environment.pop("EARSIGHT_MODULES", None)
+    command = [sys.executable, "-m", "earsight"]  # which finds modules in this folder, and earsight alone does not
+    if start == "earsight":
+        command, paths = ["earsight"], [*paths, str(here)]
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
+    args = ["train", "lab.mine", "--on", "lab.tones", "-o", "my run", "--limit", "16", "--device", "cpu", *tiny_flags]
+    told = subprocess.run([*command, *args], cwd=here, env=environment, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    (line,) = [line for line in told.stderr.splitlines() if line.startswith("next: ")]
+    done = subprocess.run(
+        line.removeprefix("next: "), shell=True, cwd=here, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, (line, done.stderr)
+    assert "my run" in done.stdout
 
 
 @pytest.mark.slow

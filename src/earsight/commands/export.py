@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from earsight.commands.screen import note, pairs, say, say_json
@@ -20,5 +21,5 @@ def run(weights: Path, out: Path, *, opset: int = 18, force: bool = False, json:
         say_json({"file": str(done.path), **facts})
     else:
         say(f"{done.path}\n{pairs({**facts, 'difference': f'{done.difference:.1e} at most from torch'})}")
-        note(f"next: earsight localize {done.path} VIDEO")
+        note(f"next: {shlex.join(['earsight', 'localize', str(done.path), 'VIDEO'])}")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from earsight.commands.screen import note, pairs, say, say_json
@@ -20,5 +21,5 @@ def run(checkpoint: Path, out: Path, *, method: str = "", force: bool = False, j
         say_json({**facts, "weights": str(out)})
     else:
         say(f"{out}\n{pairs(facts)}")
-        note(f"next: earsight localize {out} VIDEO")
+        note(f"next: {shlex.join(['earsight', 'localize', str(out), 'VIDEO'])}")
     return 0

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from earsight import registry
 from earsight.commands.screen import flat, pairs, say, say_json
 from earsight.data.manifest import BEGUN, MANIFEST, is_pack, read_json, read_manifest, splits_in
 from earsight.errors import EarsightError, UsageError
@@ -167,7 +168,9 @@ def run_text(values: dict[str, Any]) -> str:
     if values["log"]:
         parts += ["last lines of the log:", *(f"    {_line(row)}" for row in values["log"])]
     if values["state"] == "can be resumed":
-        parts += [f"go on with: earsight train --out {values['path']} --resume"]
+        names = [str(values["settings"].get(key) or "").partition(":")[0] for key in ("method", "on", "val")]
+        again = registry.command(["earsight", "train", "--out", values["path"], "--resume"], *names)
+        parts += [f"go on with: {again}"]
     return "\n".join(parts)
 
 

@@ -194,10 +194,16 @@ def refuse_changes(begun: Job, now: Job, run: Path) -> None:
     if changed:
         told = "; ".join(f"{_flag(name)} {wanted[name]!r} where the run has {was.get(name)!r}" for name in changed[:3])
         more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+        again = registry.command(["earsight", "train", "--out", str(run), "--resume"], *_modules(begun))
         raise UsageError(
             f"Expected the settings that {run} was begun with, but got {told}{more}. "
-            f"Go on with: earsight train --out {run} --resume; or start a new run in another folder."
+            f"Go on with: {again}; or start a new run in another folder."
         )
+
+
+def _modules(job: Job) -> list[str]:
+    """What a run's folder names."""
+    return [job.method, *(spec.partition(":")[0] for spec in (job.on, job.val))]
 
 
 def _need_protocol(spec: str) -> None:
@@ -222,8 +228,9 @@ def _next(job: Job, weights: Path) -> str:
 
     tested = _tested_on(job.on)
     if registry.load("set", tested).DEFAULTS.get("test") and missing_list(with_split(tested), job.folder):
-        return f"earsight localize {weights} VIDEO"
-    return f"earsight eval {weights} --on {tested}" + (f" --data {job.data}" if job.data else "")
+        return registry.command(["earsight", "localize", str(weights), "VIDEO"], job.method)
+    words = ["earsight", "eval", str(weights), "--on", tested, *(["--data", job.data] if job.data else [])]
+    return registry.command(words, job.method, tested)
 
 
 def _tested_on(on: str) -> str:
