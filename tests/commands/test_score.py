@@ -250,3 +250,16 @@ def test_ids_that_do_not_meet_are_refused_with_some_of_both(flags: list[str], tm
     assert "(extended-00000, extended-00001, " in captured.err
     assert "but got only those of others in" in captured.err
     assert "(a.mp4, b.mp4). Check the set and how the ids are written." in captured.err
+
+
+def test_maps_of_negatives_alone_are_warned_of(
+    arrays: dict[str, np.ndarray[Any, Any]], tmp_path: Path, capsys: Captured
+) -> None:
+    for row in open_set("toybox").rows:
+        if row.positive:
+            del arrays[row.id]
+    np.savez(tmp_path / "x.npz", **arrays)  # type: ignore[arg-type]
+    assert main(["score", str(tmp_path / "x.npz"), "--on", "toybox", "--allow-missing"]) == 0
+    captured = capsys.readouterr()
+    assert "warning: No clip has a visible source: whether the model finds one was not measured." in captured.err
+    assert "nan" not in captured.out.lower()

@@ -154,6 +154,8 @@ def tell(
         note(f"warning: {warning}")
     if any(judge.alike(e) for e in evaluations if e.audio == "real"):
         note(f"warning: {judge.ALIKE}")
+    if not all(e.records.positives.any() for e in evaluations):
+        note(f"warning: {judge.NO_POSITIVES}")
     if json:
         say_json({"evaluations": [e.to_json() for e in evaluations]})
     else:

@@ -22,6 +22,7 @@ ALIKE = (
     "All confidences are equal: AP, max-F1 and AUROC say nothing about this model. Maps that were stretched one by one "
     "have lost theirs; save them as the model gives them."
 )
+NO_POSITIVES = "No clip has a visible source: whether the model finds one was not measured."
 MISSING = 0.01
 """Share of missing clips above which a report says so first."""
 
@@ -86,7 +87,7 @@ def _about_the_list(e: Evaluation) -> list[str]:
             "there is none."
         )
     if positives == 0:
-        found.append("No clip has a visible source: whether the model finds one was not measured.")
+        found.append(NO_POSITIVES)
     if e.protocol.threshold == "adaptive":
         found.append("The protocol looks at the size of the ground truth: its masks are no predictions.")
     return found
