@@ -22,6 +22,7 @@ from earsight.errors import CheckpointError
 from earsight.files import write_atomically
 from earsight.methods.slavc import Config, Model
 from earsight.models.encoders import Encoders
+from tiny import limited
 
 INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=0.5, window=64, hop=48)
 CONFIG = Config(encoders=Encoders(kind="small", weights="random", width=4), dim=4)
@@ -202,6 +203,29 @@ def test_settings_that_do_not_fit_the_weights_are_refused(tmp_path: Path, change
     assert caught.match(message)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 800
+
+
+@pytest.mark.parametrize(
+    ("method", "config", "inputs", "message"),
+    [
+        ("slavc", {"encoders": {"kind": "small", "width": 256}}, {}, "Missing key"),
+        ("slavc", {"encoders": {"kind": "small", "width": 1000}}, {}, "Expected width of at most 256, but got 1000"),
+        ("slavc", {"dim": 10**9}, {}, "Expected dim of at most 4096, but got 1000000000"),
+        ("dsol", {"clusters": 10_000, "dim": 4096}, {}, "Missing key"),
+        ("center_prior", {}, {"image_size": 12_000, "resize": 12_000}, "image_size of at most 1024, but got 12000"),
+        ("center_prior", {}, {"window": 1 << 20, "seconds": 100.0}, "window of at most 8192"),
+        ("center_prior", {}, {"hop": 1}, "a spectrogram of at most 2097152 values, but got 257 x 65639"),
+    ],
+)
+def test_a_file_of_a_few_bytes_takes_no_more_memory_than_it_has(
+    tmp_path: Path, method: str, config: dict[str, Any], inputs: dict[str, Any], message: str
+) -> None:
+    path = tmp_path / "w.safetensors"
+    header = {"format": FORMAT, "method": method, "config": config, "inputs": inputs, "versions": {}}
+    safetensors.torch.save_file({}, path, metadata={"earsight": json.dumps(header)})
+    told = limited.refusal(load_weights, path)
+    assert "Expected weights that fit their own settings" in told
+    assert message in told
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,14 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
     return header if isinstance(header, dict) else {}
 
 
+def _need_fit(path: Path, make: Callable[[], Method]) -> None:
+    """Refuse tensors of other names or shapes than the settings say, before any memory is taken for either."""
+    with safetensors.safe_open(path, framework="pt") as file:
+        shapes = {key: torch.empty(file.get_slice(key).get_shape(), device="meta") for key in file.keys()}
+    with torch.device("meta"):
+        make().load_state_dict(shapes)
+
+
 def load_weights(path: Path | str, device: str | torch.device = "cpu") -> Weights:
     """Load a weights file into a method, in eval mode on `device`."""
     path = find_weights(path)
@@ -135,6 +143,7 @@ def load_weights(path: Path | str, device: str | torch.device = "cpu") -> Weight
         inputs = from_json(Inputs, header["inputs"])
         config = from_json(registry.load("method", header["method"]).Config, header["config"])
         with no_start_weights():
+            _need_fit(path, lambda: build(header["method"], config, inputs))
             model = build(header["method"], config, inputs)
         model.load_state_dict(safetensors.torch.load_file(path))
     except (RuntimeError, KeyError, EarsightError, safetensors.SafetensorError) as error:

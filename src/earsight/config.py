@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
 import types
 import typing
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ T = TypeVar("T")
 Form = Literal["own", "squared", "unscaled", "bce"]
 MOST_WORKERS = 512
 """Processes that read clips, for one process that computes."""
+MOST_CELLS = 1 << 21
+"""Values of a spectrogram: 90 seconds as published."""
+MOST_EPOCHS = 1_000_000
 
 
 def need(ok: bool, expected: str, got: object, do: str = "") -> None:
@@ -28,6 +32,12 @@ def need_workers(workers: int) -> None:
     """Refuse more processes than any machine can use: starting a slip of the finger takes the machine down."""
     need(workers >= 0, "workers of at least 0", workers)
     need(workers <= MOST_WORKERS, f"at most {MOST_WORKERS} workers", workers, "One for each core is enough.")
+
+
+def check_most(config: Any, **most: float) -> None:
+    """Refuse numbers that no model or study needs, and NaN: settings also come from files of strangers."""
+    for name, limit in most.items():
+        need(getattr(config, name) <= limit, f"{name} of at most {limit}", getattr(config, name))
 
 
 def check_choices(config: Any) -> None:
@@ -67,8 +77,11 @@ class Inputs:
         need(self.rate >= 1000, "rate of at least 1000 samples per second", self.rate)
         need(0 < self.seconds < math.inf, "a positive number of seconds", self.seconds)
         need(self.window >= 16 and self.window % 2 == 0, "an even window of at least 16 samples", self.window)
+        check_most(self, image_size=1024, resize=4096, rate=768_000, seconds=3600, window=8192)
         need(1 <= self.hop <= self.window, f"hop between 1 and window ({self.window})", self.hop)
         need(self.samples >= self.window, f"seconds long enough for one window ({self.window} samples)", self.samples)
+        need(self.bins * self.frames <= MOST_CELLS, f"a spectrogram of at most {MOST_CELLS} values",
+             f"{self.bins} x {self.frames}", "Use fewer seconds, or a longer hop.")  # fmt: skip
 
     @classmethod
     def official(cls) -> Inputs:
@@ -141,13 +154,15 @@ class Optim:
 
     def __post_init__(self) -> None:
         check_choices(self)
+        check_most(self, epochs=MOST_EPOCHS, batch_size=1 << 20, warmup_steps=1 << 40, seed=(1 << 63) - 1,
+                   val_every=MOST_EPOCHS, save_every=1 << 40, save_epochs=MOST_EPOCHS, per_class=1 << 20)  # fmt: skip
         need(self.epochs >= 1, "epochs of at least 1", self.epochs)
         need(self.batch_size >= 2, "batch_size of at least 2 (the other clips are the negatives)", self.batch_size)
         need(0 < self.lr < math.inf, "a positive lr", self.lr)
         need(self.warmup_steps >= 0, "warmup_steps of at least 0", self.warmup_steps)
         need(self.seed >= 0, "a seed of at least 0", self.seed)
-        need(self.weight_decay >= 0, "weight_decay of at least 0", self.weight_decay)
-        need(self.clip_norm >= 0, "clip_norm of at least 0", self.clip_norm)
+        need(0 <= self.weight_decay < math.inf, "weight_decay of at least 0", self.weight_decay)
+        need(0 <= self.clip_norm < math.inf, "clip_norm of at least 0", self.clip_norm)
         need_workers(self.workers)
         need(self.val_every >= 0, "val_every of at least 0", self.val_every)
         need(self.save_every >= 1, "save_every of at least 1", self.save_every)
@@ -222,7 +237,11 @@ def _plain_to(hint: Any, value: Any, name: str) -> Any:
         each = [args[0]] * len(value) if args[1:] == (...,) else list(args)
         need(len(each) == len(value), f"{len(each)} values for {name}", len(value))
         return tuple(_plain_to(a, v, name) for a, v in zip(each, value, strict=True))
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+    if origin is dict:
+        need(isinstance(value, dict), f"values by name for {name}", repr(value))
+        return {key: _plain_to(args[1], one, name) for key, one in value.items()}
+    if hint is float and type(value) in (int, float):
+        need(abs(value) <= sys.float_info.max, f"a finite number for {name}", value)
         return float(value)
     if hint in (bool, int, float, str):
         # bool is a kind of int in Python, and "image_size": true would pass for 1.

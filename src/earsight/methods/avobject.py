@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from earsight import distributed
-from earsight.config import Inputs, Optim, check_choices, need
+from earsight.config import Inputs, Optim, check_choices, check_most, need
 from earsight.losses import pool
 from earsight.methods.base import Group, Method, Preset
 from earsight.models.encoders import Encoders, make_encoders
@@ -50,6 +50,7 @@ class Config:
     def __post_init__(self) -> None:
         check_choices(self)
         need(self.dim >= 1, "dim of at least 1", self.dim)
+        check_most(self, dim=4096, shifts=1000, shift_seconds=60)
         need(LEAST <= self.scale <= MOST, f"scale between {LEAST} and {MOST}", self.scale)
         need(self.scale_lr >= 0, "a positive scale_lr, or 0", self.scale_lr)
         need(

@@ -20,7 +20,7 @@ from earsight import distributed
 from earsight.category_labels import from_classes, from_files, targets
 from earsight.category_places import combined, fine_loss, pair_loss, shares
 from earsight.clustering import kmeans
-from earsight.config import Inputs, Optim, check_choices, need
+from earsight.config import Inputs, Optim, check_choices, check_most, need
 from earsight.errors import TrainingError
 from earsight.methods.base import Context, Method, Preset, Stage
 from earsight.models.audio import loudest
@@ -66,6 +66,7 @@ class Config:
         need(self.labels == "file" or not files, "sound_labels and picture_labels with labels 'file' only", self.labels)
         need(self.fine_lr is None or self.fine_lr > 0, "a positive fine_lr", self.fine_lr)
         need(self.dim >= 1, "dim of at least 1", self.dim)
+        check_most(self, categories=10_000, dim=4096)
         need(0 <= self.active < 1, "active of at least 0 and below 1", self.active)
         need(0 < self.margin <= 2, "a margin above 0 and at most 2, the largest distance", self.margin)
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, one_hot
 
 from earsight import distributed
-from earsight.config import Inputs, Optim, check_choices, need
+from earsight.config import Inputs, Optim, check_choices, check_most, need
 from earsight.losses import partners
 from earsight.methods.base import Method, Preset
 from earsight.models.encoders import Encoders, make_encoders
@@ -65,6 +65,7 @@ class Config:
         need(self.margin > 0, "a positive margin", self.margin)
         need(self.spaces >= 2, "spaces of at least 2", self.spaces, "With one there is nothing to tell apart.")
         need(self.dim >= 1, "dim of at least 1", self.dim)
+        check_most(self, visual_clusters=32, rounds=100, spaces=100, dim=1024, routings=100)
         need(self.routings >= 2, "routings of at least 2", self.routings, "The first assigns everything equally.")
 
 

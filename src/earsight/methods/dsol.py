@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy, normalize
 
 from earsight import clustering, distributed
 from earsight import sounding_objects as pieces
-from earsight.config import Inputs, Optim, check_choices, need
+from earsight.config import MOST_EPOCHS, Inputs, Optim, check_choices, check_most, need
 from earsight.losses import partners
 from earsight.methods.base import Context, Group, Method, Preset, Stage
 from earsight.models.ema import frozen_copy
@@ -70,6 +70,8 @@ class Config:
         check_choices(self)
         for name, least in LEAST.items():
             need(getattr(self, name) >= least, f"{name} of at least {least}", getattr(self, name))
+        check_most(self, dim=4096, clusters=10_000, passes=MOST_EPOCHS, first_clustering=MOST_EPOCHS,
+                   mixtures=MOST_EPOCHS, match_after=MOST_EPOCHS)  # fmt: skip
         for name in ("scale", "head_lr"):
             need(getattr(self, name) > 0, f"a positive {name}", getattr(self, name))
         need(0 <= self.object_level < 1, "object_level from 0 to less than 1", self.object_level)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor, nn
 
 from earsight import distributed
-from earsight.config import Inputs, Optim, check_choices, need
+from earsight.config import Inputs, Optim, check_choices, check_most, need
 from earsight.losses import match, pool
 from earsight.methods.base import Method, Preset
 from earsight.models.encoders import Encoders, init_like_published, make_encoders
@@ -34,6 +34,7 @@ class Config:
     def __post_init__(self) -> None:
         check_choices(self)
         need(self.dim >= 1, "dim of at least 1", self.dim)
+        check_most(self, dim=4096)
         need(self.temperature > 0, "a positive temperature", self.temperature)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import l1_loss, normalize
 
 from earsight import distributed
-from earsight.config import Inputs, Optim, need
+from earsight.config import MOST_CELLS, MOST_EPOCHS, Inputs, Optim, check_most, need
 from earsight.losses import pool
 from earsight.methods import ezvsl
 from earsight.methods.base import Context, Preset
@@ -51,6 +51,7 @@ class Config(ezvsl.Config):
             need(0 <= getattr(self, name) < 1, f"{name} in [0, 1)", getattr(self, name))
         for name in ("suppress_by_sound", "enhance", "suppress_by_picture", "warmup", "mask_width"):
             need(getattr(self, name) >= 0, f"{name} of at least 0", getattr(self, name))
+        check_most(self, warmup=MOST_EPOCHS, mask_width=MOST_CELLS)
         need(0 <= self.sounding < 1, "sounding in [0, 1)", self.sounding)
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, normalize
 
 from earsight import distributed
-from earsight.config import Inputs, Optim, need
+from earsight.config import MOST_EPOCHS, Inputs, Optim, check_most, need
 from earsight.errors import DataError, TrainingError
 from earsight.methods import lvs
 from earsight.methods.base import Context, Near, Preset, Stage
@@ -58,6 +58,7 @@ class Config(lvs.Config):
         super().__post_init__()
         need(self.neighbours >= 0, "neighbours of at least 0", self.neighbours)
         need(self.warmup >= 0, "warmup of at least 0", self.warmup)
+        check_most(self, neighbours=10_000, warmup=MOST_EPOCHS, remine=MOST_EPOCHS)
         need(self.remine >= 1, "remine of at least 1 epoch", self.remine)
         need((self.features == "file") == bool(self.file), "a file together with features 'file' and only then",
              f"features '{self.features}' and file '{self.file}'")  # fmt: skip

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from earsight import distributed
-from earsight.config import Form, Inputs, Optim, check_choices, need
+from earsight.config import Form, Inputs, Optim, check_choices, check_most, need
 from earsight.losses import Axis, Pooling, log_joint, match, pool
 from earsight.methods.base import Method, Preset
 from earsight.models.ema import frozen_copy, update
@@ -63,6 +63,7 @@ class Config:
         need(0 <= self.audio_dropout < 1, "audio_dropout in [0, 1)", self.audio_dropout)
         need(0 <= self.momentum <= 1, "momentum in [0, 1]", self.momentum)
         need(self.dim >= 1, "dim of at least 1", self.dim)
+        check_most(self, dim=4096)
         if not self.decompose:
             need(self.infer != "avc", "infer 'both' or 'loc' without decomposition", self.infer)
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from torch import nn
 
-from earsight.config import check_choices, need
+from earsight.config import check_choices, check_most, need
 from earsight.models.audio import ResNetAudio, SmallAudio
 from earsight.models.image import ResNetImage, SmallImage
 from earsight.models.weights import load_image_weights
@@ -33,6 +33,7 @@ class Encoders:
         check_choices(self)
         need(self.layer4_stride in (1, 2), "layer4_stride 1 or 2", self.layer4_stride)
         need(self.width >= 4, "width of at least 4", self.width)
+        check_most(self, width=256)
         if self.kind == "small":  # so that what is stored says how the network began
             known = self.weights in ("imagenet", "random")
             need(known, "weights 'random' for encoders of kind small, which always start there", self.weights)
