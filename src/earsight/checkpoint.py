@@ -129,7 +129,8 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
 def _need_fit(path: Path, make: Callable[[], Method]) -> None:
     """Refuse tensors of other names or shapes than the settings say, before any memory is taken for either."""
     with safetensors.safe_open(path, framework="pt") as file:
-        shapes = {key: torch.empty(file.get_slice(key).get_shape(), device="meta") for key in file.keys()}
+        names = file.keys()
+        shapes = {name: torch.empty(file.get_slice(name).get_shape(), device="meta") for name in names}
     with torch.device("meta"):
         make().load_state_dict(shapes)
 

@@ -8,7 +8,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -18,9 +19,12 @@ import torch
 from torch import Tensor, nn
 from torchvision.models import resnet18
 
+from earsight import official
 from earsight.errors import CheckpointError
 from earsight.models import weights
-from earsight.models.weights import load_image_weights
+from earsight.models.weights import load_image_weights, read_state
+from earsight.train.state import load_state
+from tiny import limited
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -181,6 +185,39 @@ def test_truncated_files_name_the_file_to_delete(
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(CheckpointError, match=r"damaged file or another format .*Get it again"):
         load_image_weights(encoder(), str(path))
+
+
+def packed(path: Path) -> Path:
+    """A file of torch.save whose one tensor, 160 MiB of zeros, is deflated to 1 MiB."""
+    plain = path.with_suffix(".plain")
+    with torch.serialization.skip_data():
+        torch.save({"conv1.weight": torch.empty(40 << 20)}, plain)
+    with zipfile.ZipFile(plain) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as new:
+        for part in old.infolist():
+            if part.file_size < 1 << 20:
+                new.writestr(part.filename, old.read(part))
+                continue
+            with new.open(part.filename, "w") as stream:
+                for _ in range(part.file_size >> 20):
+                    stream.write(bytes(1 << 20))
+    plain.unlink()
+    return path
+
+
+@pytest.mark.parametrize("read", [read_state, official.convert, load_state])
+def test_a_packed_tensor_is_refused_before_it_is_unpacked(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    path = packed(tmp_path / "r.pth")
+    assert path.stat().st_size < 4 << 20
+    assert "not the bytes that torch.save wrote" in limited.refusal(read, path, mib=128)
+
+
+def test_a_changed_value_is_refused(tmp_path: Path) -> None:
+    torch.save({"conv1.weight": torch.full((1000,), 0.5)}, tmp_path / "r.pth")
+    data = bytearray((tmp_path / "r.pth").read_bytes())
+    data[data.find(torch.full((2,), 0.5).numpy().tobytes()) + 400] ^= 1
+    (tmp_path / "r.pth").write_bytes(data)
+    with pytest.raises(CheckpointError, match="not the bytes that torch.save wrote"):
+        read_state(tmp_path / "r.pth")
 
 
 def test_imagenet_downloads_once_and_tells_nothing_on_stdout(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ IMAGENET_URL: str = ResNet18_Weights.IMAGENET1K_V1.url
 
 _LARGEST = 256 << 20  # bytes; torchvision's ResNet-18 has 45 million
 _PREFIXES = ("module.", "encoder.")
+_ZIP = b"PK\x03\x04"  # by which torch knows a zip file
+_SECRET, _FOLDER = 0x1, 0x10  # bits of a zip file's parts: encrypted, and a folder by MS-DOS's attributes
 _SHOWN = 3  # names of each kind in a message; hundreds would hide the first one
 
 
@@ -87,6 +90,7 @@ def read_pickle(path: Path, allow: Sequence[Any] = ()) -> object:
     """What a file written by torch.save holds, on the CPU. Runs no code but torch's own and what `allow` lists."""
     need_file(path)
     try:
+        _need_plain(path)
         with torch.serialization.safe_globals(list(allow)):
             return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # flipped bytes make the reader raise nearly any class there is
@@ -97,6 +101,26 @@ def read_pickle(path: Path, allow: Sequence[Any] = ()) -> object:
                 "It was not run. Do not trust this file; if it is yours, save its state dict alone."
             ) from error
         raise damaged(path, error) from error
+
+
+def _need_plain(path: Path) -> None:
+    """Refuse a zip file with a changed byte, or one whose parts are not stored as torch stores them.
+
+    torch reads changed values without a word, and of packed parts a few bytes could stand for terabytes.
+    """
+    with path.open("rb") as file:
+        if file.read(len(_ZIP)) != _ZIP:
+            return  # the format before zip files: its values are as long as the file
+    with zipfile.ZipFile(path) as archive:
+        parts = archive.infolist()
+        plain = all(
+            part.compress_type == zipfile.ZIP_STORED
+            and not part.flag_bits & _SECRET
+            and not part.external_attr & _FOLDER
+            for part in parts
+        )
+        if not plain or sum(part.file_size for part in parts) > path.stat().st_size or archive.testzip() is not None:
+            raise ValueError("not the bytes that torch.save wrote")
 
 
 def need_file(path: Path) -> None:

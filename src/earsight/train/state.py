@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ from earsight.data.clips import ClipSet
 from earsight.errors import CheckpointError, DataError
 from earsight.files import write_atomically
 from earsight.methods.base import Method
-from earsight.models.weights import damaged, need_file, read_pickle
+from earsight.models.weights import read_pickle
 
 STATE = "state.pt"
-_SECRET, _DIR = 0x1, 0x10  # bits of a zip file's parts: encrypted, and a folder by MS-DOS's attributes
 
 
 @dataclass
@@ -136,7 +134,6 @@ def save_pickle(path: Path, values: object) -> None:
 def load_state(path: Path) -> tuple[Position, dict[str, Any]]:
     """Position and the rest ("model", "training", "optimizer", "rng"; "lists" but in old states), on the CPU."""
     try:
-        _need_unharmed(path)
         values: Any = read_pickle(path)
         return Position(**values.pop("position")), values
     except (CheckpointError, AttributeError, KeyError, TypeError) as error:
@@ -144,26 +141,6 @@ def load_state(path: Path) -> tuple[Position, dict[str, Any]]:
             f"Expected a training state, but {path} cannot be read ({error}). "
             "Delete it to start this run again from its beginning."
         ) from error
-
-
-def _need_unharmed(path: Path) -> None:
-    """Refuse a state with a changed byte, which torch would read without a word."""
-    need_file(path)
-    try:
-        with zipfile.ZipFile(path) as file:
-            parts = file.infolist()
-            # As torch writes them. Of others a few bytes could stand for terabytes, or torch would read nothing.
-            plain = all(
-                part.compress_type == zipfile.ZIP_STORED
-                and not part.flag_bits & _SECRET
-                and not part.external_attr & _DIR
-                for part in parts
-            )
-            right = plain and sum(part.file_size for part in parts) <= path.stat().st_size and file.testzip() is None
-    except (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError) as error:
-        raise damaged(path, error) from error
-    if not right:
-        raise damaged(path, ValueError("not the bytes that were written"))
 
 
 def random_state() -> dict[str, Any]:
