@@ -216,7 +216,7 @@ def test_a_changed_value_is_refused(tmp_path: Path) -> None:
     data = bytearray((tmp_path / "r.pth").read_bytes())
     data[data.find(torch.full((2,), 0.5).numpy().tobytes()) + 400] ^= 1
     (tmp_path / "r.pth").write_bytes(data)
-    with pytest.raises(CheckpointError, match="not the bytes that torch.save wrote"):
+    with pytest.raises(CheckpointError, match=r"not the bytes that torch\.save wrote"):
         read_state(tmp_path / "r.pth")
 
 
