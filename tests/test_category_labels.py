@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from earsight.category_labels import from_classes, from_files, read_tagged, targets
+from earsight.data import files
 from earsight.errors import DataError, EarsightError, UsageError
 from earsight.types import Row
 
@@ -181,11 +182,27 @@ def test_a_csv_that_is_none_of_a_tagger_is_refused(tmp_path: Path, text: str, me
         ),
         ({"ids": ["a"], "names": ["x"], "audio": [["0.5"]]}, r"numbers \(1, 1\) as audio in .*, but got <U3 \(1, 1\)"),
         ({"ids": np.array([None]), "names": ["x"]}, "to be an .npz file of plain arrays, but got: Object arrays"),
+        (
+            {"ids": np.frombuffer(b"\xff\xff\xff\xff", "<U1"), "names": ["x"], "audio": [[0.5]]},
+            "to be an .npz file of plain arrays, but got: invalid maximum character",
+        ),
     ],
 )
 def test_an_npz_with_other_arrays_is_refused(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         read_tagged(Path(save(tmp_path / "tags.npz", **arrays)))
+
+
+def test_an_npz_that_unpacks_to_far_more_than_it_has_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST_PACKED", 1 << 20)
+    arrays = {"ids": np.arange(1 << 17).astype("U8"), "names": ["x"], "audio": np.zeros((1 << 17, 1))}
+    np.savez(tmp_path / "stored.npz", **arrays)
+    assert len(read_tagged(tmp_path / "stored.npz").ids) == 1 << 17
+    np.savez_compressed(tmp_path / "packed.npz", **arrays)
+    with pytest.raises(DataError, match="5 MiB when unpacked, and at most 1 are"):
+        read_tagged(tmp_path / "packed.npz")
 
 
 @pytest.mark.parametrize("content", [b"", b"not an archive", None])

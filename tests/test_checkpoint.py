@@ -160,6 +160,7 @@ def test_other_safetensors_files_are_refused(tmp_path: Path) -> None:
         ({"format": "x", "versions": 3}, r"has format x\. Written by earsight unknown"),
         ("{not json", "Expected JSON in the header of .*w.safetensors, but got"),
         ("[1, 2]", "Expected weights of format 1, but .* has format None"),
+        (100_000 * "[", "Expected JSON in the header of .*w.safetensors, but got: more than 64 lists"),
         ({"knows": ["toys"]}, "in the header of .*, but got no usable knows"),
         ({"method": 3}, "Expected method, config, inputs, versions in the header of .*, but got no usable method"),
         ({"config": None, "inputs": []}, "but got no usable config, inputs"),

@@ -65,8 +65,6 @@ def test_whole_numbers_become_floats_where_a_float_is_meant() -> None:
         (Inputs, {"seconds": "3"}, "Expected float for Inputs.seconds, but got '3'"),
         (Inputs, [1, 2], "Expected settings of Inputs by name, but got"),
         (Outer, {"inner": 3}, "Expected settings of Inner by name, but got 3"),
-        (Inputs, {"seconds": float("nan")}, "Expected a finite number for Inputs.seconds, but got nan"),
-        (Inputs, {"seconds": 10**400}, "Expected a finite number for Inputs.seconds, but got 1"),
         (Outer, {"maybe": {"sise": 3}}, "Expected settings of Inner .size., but got unknown sise"),
         (Outer, {"sizes": 3}, "Expected a list for Outer.sizes, but got 3"),
         (Outer, {"sizes": ["3"]}, "Expected int for Outer.sizes, but got '3'"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from earsight.errors import UsageError
-from earsight.files import local_path, refuse_existing, write_atomically, write_bytes, write_csv
+from earsight.files import MOST_JSON, local_path, read_json, refuse_existing, write_atomically, write_bytes, write_csv
 
 
 def test_a_file_is_only_replaced_when_asked(tmp_path: Path) -> None:
@@ -67,6 +67,40 @@ def test_an_error_names_the_file_and_not_the_one_beside_it_but_leaves_others_the
 def test_a_csv_file_quotes_what_would_break_it(tmp_path: Path) -> None:
     write_csv(tmp_path / "a.csv", ("id", "why"), [("a,b", 'say "x"'), ("c", "two\nlines")])
     assert (tmp_path / "a.csv").read_bytes() == b'id,why\n"a,b","say ""x"""\nc,"two\nlines"\n'
+
+
+def test_json_of_any_depth_and_size_is_a_value_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    for depth, opening, closing in ((65, "[", "]"), (100_000, "[", "]"), (100_000, '{"a":', "}")):
+        path.write_text(depth * opening + "1" + depth * closing)
+        with pytest.raises(ValueError, match="more than 64 lists and objects inside each other"):
+            read_json(path)
+    path.write_bytes(b"\xff")
+    with pytest.raises(ValueError, match="invalid start byte"):
+        read_json(path)
+    with path.open("wb") as file:
+        file.truncate(MOST_JSON + 1)
+    with pytest.raises(ValueError, match="more than 256 MiB"):
+        read_json(path)
+    path.write_text(64 * "[" + 64 * "]")
+    assert read_json(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("9223372036854775807", 2**63 - 1),
+        ("-9223372036854775808", -(2**63)),
+        ("9223372036854775808", 2.0**63),
+        ("1" + 30 * "0", 1e30),
+        ("-1" + 400 * "0", -float("inf")),
+        (5000 * "1", float("inf")),
+    ],
+)
+def test_integers_that_no_array_can_hold_are_floats(tmp_path: Path, text: str, value: float) -> None:
+    (tmp_path / "a.json").write_text(text)
+    got = read_json(tmp_path / "a.json")
+    assert (type(got), got) == (type(value), value)
 
 
 @pytest.mark.parametrize("url", ["https://a.org/x//clip.mp4", "HTTP://a.org/run", "s3://bucket/maps.npz"])

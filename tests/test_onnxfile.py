@@ -47,6 +47,7 @@ def test_a_graph_with_the_right_names_and_metadata_is_taken(tmp_path: Path) -> N
     [
         (None, "says nothing of earsight"),
         ("{", "Expected JSON in the metadata"),
+        (100_000 * "[", "Expected JSON in the metadata of .*, but got: more than 64 lists"),
         ("[1]", "Expected an export of format 1, but .* has list"),
         (changed(format=7), "Expected an export of format 1, but .* has 7"),
         (changed(method=None), "Expected method, inputs, versions in .*, but got no usable method"),

@@ -6,8 +6,6 @@ each category is. Nothing is guessed: a clip or a class that a source does not k
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from earsight.data.files import read_columns, read_table
+from earsight.data.files import read_columns, read_npz, read_table
 from earsight.data.lists import some
 from earsight.errors import DataError, UsageError
 from earsight.types import F32, Row
@@ -163,9 +161,8 @@ def _csv(path: Path) -> Tagged:
 
 def _npz(path: Path) -> Tagged:
     try:
-        with path.open("rb") as opened, np.lib.npyio.NpzFile(opened, allow_pickle=False) as file:
-            found = {name: file[name] for name in ("ids", "names", "audio", "picture") if name in file}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        found = read_npz(path, ("ids", "names", "audio", "picture"))
+    except ValueError as error:
         raise DataError(
             f"Expected {path} to be an .npz file of plain arrays, but got: {error}. Save it with "
             "np.savez(FILE, ids=ids, names=names, audio=values)."

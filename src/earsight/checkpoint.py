@@ -21,7 +21,7 @@ import earsight
 from earsight import registry
 from earsight.config import Inputs, from_json, to_json
 from earsight.errors import CheckpointError, EarsightError
-from earsight.files import local_path, write_bytes
+from earsight.files import local_path, parse_json, write_bytes
 from earsight.header import unusable
 from earsight.methods.base import Method, build
 from earsight.models.encoders import no_start_weights
@@ -118,7 +118,7 @@ def _writer(header: dict[str, Any]) -> str:
 
 def _parsed(text: str, path: Path) -> dict[str, Any]:
     try:
-        header = json.loads(text)
+        header = parse_json(text)
     except ValueError as error:
         raise CheckpointError(
             f"Expected JSON in the header of {path}, but got: {error}. The file is damaged; get or make it again."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import sys
 import types
 import typing
 from dataclasses import dataclass
@@ -240,8 +239,7 @@ def _plain_to(hint: Any, value: Any, name: str) -> Any:
     if origin is dict:
         need(isinstance(value, dict), f"values by name for {name}", repr(value))
         return {key: _plain_to(args[1], one, name) for key, one in value.items()}
-    if hint is float and type(value) in (int, float):
-        need(abs(value) <= sys.float_info.max, f"a finite number for {name}", value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if hint in (bool, int, float, str):
         # bool is a kind of int in Python, and "image_size": true would pass for 1.

@@ -1,17 +1,67 @@
-"""Files of the user's: written whole or not at all, never over another one unasked; and no URLs in their place."""
+"""Files of users: written whole or not at all, never over another one unasked; JSON read within limits; no URLs."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from earsight.errors import UsageError
+
+MOST_JSON = 256 << 20
+"""Bytes of a JSON file."""
+MOST_DEPTH = 64
+"""Lists and objects inside each other, in a JSON file."""
+
+
+def read_json(path: Path) -> Any:
+    """The values of a JSON file. Whatever is wrong with its text is a ValueError: see `parse_json`."""
+    with path.open("rb") as file:
+        content = file.read(MOST_JSON + 1)
+    if len(content) > MOST_JSON:
+        raise ValueError(f"more than {MOST_JSON >> 20} MiB")
+    return parse_json(content.decode("utf-8"))
+
+
+def parse_json(text: str) -> Any:
+    """The values of JSON text; a ValueError also where it is nested deeper than any file of ours.
+
+    Integers of more than 64 bits become floats, as in most readers: numpy and torch could not take them.
+
+    >>> parse_json('{"a": [1, 2.5]}'), parse_json("1" + 30 * "0")
+    ({'a': [1, 2.5]}, 1e+30)
+    """
+    try:
+        values = JSON.decode(text)
+    except RecursionError:
+        raise ValueError(f"more than {MOST_DEPTH} lists and objects inside each other") from None
+    _need_shallow(values, MOST_DEPTH)
+    return values
+
+
+def _need_shallow(values: Any, deepest: int) -> None:
+    inner = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
+    if inner and not deepest:
+        raise ValueError(f"more than {MOST_DEPTH} lists and objects inside each other")
+    for one in inner:
+        if isinstance(one, dict | list):
+            _need_shallow(one, deepest - 1)
+
+
+def _number(digits: str) -> int | float:
+    if len(digits) <= 20 and -(1 << 63) <= (value := int(digits)) < 1 << 63:
+        return value
+    return float(digits)
+
+
+JSON = json.JSONDecoder(parse_int=_number)
 
 _URL = re.compile(r"(https?|ftp|s3|gs|hf|rtsp|rtmp|file):/+", re.IGNORECASE)
 

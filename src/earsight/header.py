@@ -32,12 +32,14 @@ _OPTIONAL: dict[str, tuple[type, ...]] = {
     "training.job.supervision": _PART,
     "training.job.supervision.weight": _NUMBER,
 }
-"""What may be missing, but is read where it is there."""
+"""What may be missing from weights and exported models, but is read where it is there."""
 _NOT_WITHOUT = ("calibration.threshold",)
 """What the part around it has to have."""
 
 
-def unusable(header: dict[str, Any], needed: Mapping[str, type]) -> list[str]:
+def unusable(
+    header: dict[str, Any], needed: Mapping[str, type], optional: Mapping[str, tuple[type, ...]] = _OPTIONAL
+) -> list[str]:
     """Names of what is missing or of another kind than it has to be, so that nobody who reads it looks again.
 
     >>> unusable({"method": 3, "calibration": {"threshold": "high"}}, {"method": str})
@@ -46,7 +48,7 @@ def unusable(header: dict[str, Any], needed: Mapping[str, type]) -> list[str]:
     ['calibration.threshold']
     """
     wrong = [key for key, kind in needed.items() if not isinstance(header.get(key), kind)]
-    for key, kinds in _OPTIONAL.items():
+    for key, kinds in optional.items():
         *above, last = key.split(".")
         part: Any = header
         for name in above:

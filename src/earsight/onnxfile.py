@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy.typing as npt
 
 from earsight.config import Inputs, from_json, need
 from earsight.errors import CheckpointError, EarsightError, UsageError, how_to_install
-from earsight.files import local_path
+from earsight.files import local_path, parse_json
 from earsight.header import unusable
 from earsight.judging import Bounds, Found, pairs
 from earsight.resampling import squeezed
@@ -143,7 +142,7 @@ def _parsed(text: str | None, path: Path) -> dict[str, Any]:
     if text is None:
         raise CheckpointError(f"Expected a file that earsight exported, but {path} says nothing of earsight. {do}")
     try:
-        header = json.loads(text)
+        header = parse_json(text)
     except ValueError as error:
         raise CheckpointError(f"Expected JSON in the metadata of {path}, but got: {error}. {do}") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from earsight.errors import DataError, EarsightError, UsageError
+from earsight.files import read_json
+from earsight.header import unusable
 from earsight.metrics.base import Records
 from earsight.protocols import Protocol
 from earsight.tabular import called, plain
@@ -110,7 +111,7 @@ def read_report(folder: Path) -> list[Result]:
             "Name the --out of earsight eval or of earsight score."
         )
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = read_json(path)
         found = [_result(folder, one) for one in values["evaluations"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         told = f"no {error}" if isinstance(error, KeyError) else plain(str(error))
@@ -122,23 +123,29 @@ def read_report(folder: Path) -> list[Result]:
     return found
 
 
+_NEEDED = {"model": str, "set": str, "list_hash": str, "n": int, "protocol": dict, "metrics": dict}
+_OPTIONAL = {"audio": (str,), "warnings": (list,), "failures": (list,), "training": (dict,)}
+
+
 def _result(folder: Path, one: dict[str, Any]) -> Result:
+    if wrong := unusable(one, _NEEDED, _OPTIONAL):
+        raise ValueError(f"no usable {', '.join(wrong)}")
     name = one.get("records")
     if name is not None and (not isinstance(name, str) or not name or Path(name).name != name):
         raise ValueError(f"its records {name!r} are not a file of the folder")
     metrics = {key: math.nan if value is None else float(value) for key, value in one["metrics"].items()}
     return Result(
         folder,
-        plain(str(one["model"])),
-        str(one["set"]),
-        str(one["list_hash"]),
-        str(one.get("audio", "real")),
-        int(one["n"]),
+        plain(one["model"]),
+        one["set"],
+        one["list_hash"],
+        one.get("audio", "real"),
+        one["n"],
         {**one["protocol"], "hash": str(one["protocol"]["hash"])},
         metrics,
         None if name is None else folder / name,
         tuple(map(str, one.get("warnings", ()))),
         frozenset(str(failure["id"]) for failure in one.get("failures", ())),
-        dict(one.get("training", {})),
+        one.get("training", {}),
         str(one.get("full_list_hash", one["list_hash"])),
     )

@@ -176,7 +176,11 @@ def test_media_tell_what_they_hold(name: str, told: list[str], media: Path, caps
         ("a.txt", b"hello", "is not a media file of a known kind", 1),
         ("run.json", b"{", "Expected a run's settings in", 1),
         ("run.json", b"[]", "but got a list. Make it again.", 1),
+        ("run.json", b'{"optim": []}', "but got no usable method, optim. Make it again.", 1),
+        ("run.json", 100_000 * b"[", "is damaged (more than 64 lists and objects inside each other)", 1),
         ("metrics.json", b"\xff", "is damaged", 1),
+        ("metrics.json", b"{}", "Expected a report in ", 1),
+        ("metrics.json", 100_000 * b'{"a":', "is damaged (more than 64 lists", 1),
     ],
 )
 def test_what_cannot_be_shown_is_told(

@@ -312,7 +312,13 @@ def test_another_method_does_not_go_on(trained: Trained, tmp_path: Path, capsys:
     assert f"Expected METHOD slavc, which the run {run} trains, but got other" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["{", '{"method": "slavc"}', "[]"])
+@pytest.mark.parametrize(
+    "text",
+    ["{", '{"method": "slavc"}', "[]", 100_000 * "[", '{"method": 3}',
+     '{"method": "slavc", "on": "toybox", "limit": "x"}',
+     '{"method": "slavc", "on": "toybox", "config": [], "inputs": {}, "optim": {}}',
+     '{"method": "slavc", "on": "toybox", "config": {}, "inputs": {}, "optim": {"epochs": 1' + 30 * "0" + "}}"],
+)  # fmt: skip
 def test_damaged_settings_of_a_run_are_told(text: str, tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "run.json").write_text(text, encoding="utf-8")
     assert main(["train", "-o", str(tmp_path), "--resume"]) == 1

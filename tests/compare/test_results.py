@@ -60,6 +60,8 @@ def test_what_is_no_report_is_refused(tmp_path: Path) -> None:
         ("{}", "no 'evaluations'"),
         ('{"evaluations": [{"model": "a"}]}', "cannot be read"),
         ('{"evaluations": 3}', "cannot be read"),
+        ('{"evaluations": ' + 100_000 * "[", "cannot be read .more than 64 lists"),
+        ('{"evaluations": [3]}', "cannot be read"),
         ("\udcff", "cannot be read"),
         ('{"evaluations": []}', "but got none"),
     ],
@@ -94,3 +96,24 @@ def test_missing_and_damaged_records_are_told(tmp_path: Path) -> None:
 def test_a_name_of_several_lines_becomes_one(tmp_path: Path) -> None:
     (result,) = read_report(write(tmp_path, {**entry(tmp_path, audio="silent"), "model": "my\n\tmodel"}))
     assert result.called == "my model, silent audio"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"n": 10**30}, "no usable n"),
+        ({"n": "4"}, "no usable n"),
+        ({"model": 3, "set": None}, "no usable model, set"),
+        ({"protocol": []}, "no usable protocol"),
+        ({"metrics": [["ap", 1]]}, "no usable metrics"),
+        ({"metrics": {"ap": "high"}}, "could not convert"),
+        ({"training": [1], "warnings": "careful", "failures": 3}, "no usable warnings, failures, training"),
+        ({"failures": ["a"]}, "string indices"),
+    ],
+)
+def test_numbers_of_other_kinds_are_refused(tmp_path: Path, change: dict[str, object], told: str) -> None:
+    write(tmp_path, entry(tmp_path) | change)
+    with pytest.raises(
+        DataError, match=rf"Expected the numbers of a report, but .*metrics.json cannot be read .*{told}"
+    ):
+        read_report(tmp_path)

@@ -357,6 +357,8 @@ def test_a_file_that_does_not_fit_is_refused_with_what_was_expected(tmp_path: Pa
     np.save(tmp_path / "one.npy", np.zeros((4, 2)))
     with pytest.raises(DataError, match=r"Expected an .npz file with ids, pictures and sounds"):
         read_features(str(tmp_path / "one.npy"), rows)
+    with pytest.raises(DataError, match=r"Expected an .npz file with ids, pictures and sounds, .*invalid maximum char"):
+        read_features(save_features(tmp_path / "odd.npz", ids=np.frombuffer(5 * b"\xff\xff\xff\xff", "<U1")), rows)
     with pytest.raises(DataError, match=r"one row for each of its ids, but got float64 .3, 2. and"):
         read_features(save_features(tmp_path / "few.npz", pictures=np.zeros((3, 2))), rows)
     with pytest.raises(DataError, match=r"as numbers .* but got <U1"):

@@ -53,6 +53,16 @@ def test_torn_lines_are_left_out_wherever_they_are(tmp_path: Path) -> None:
     assert read_log(tmp_path / LOG) == [{"step": 1}, {"step": 4}]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [100_000 * "[", '{"a": ' * 100_000, '{"step": "4"}', '{"step": 1e30}', '{"epoch": 1.5}', '{"val": 3}',
+     '{"val": {"ap": "high"}}', '{"loss": [1]}', '{"loss": null}', '{"step": true}'],
+)  # fmt: skip
+def test_lines_that_are_no_rows_of_numbers_are_left_out(tmp_path: Path, line: str) -> None:
+    (tmp_path / LOG).write_text(f'{{"step": 1}}\n{line}\n{{"step": 4, "loss": NaN}}\n')
+    assert [row["step"] for row in read_log(tmp_path / LOG)] == [1, 4]
+
+
 def test_a_log_that_does_not_fit_names_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full() -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

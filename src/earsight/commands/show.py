@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json as json_format
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from earsight import registry
+from earsight import files, registry
 from earsight.commands.screen import flat, pairs, say, say_json
 from earsight.data.manifest import BEGUN, MANIFEST, is_pack, read_json, read_manifest, splits_in
 from earsight.errors import EarsightError, UsageError
+from earsight.header import unusable
 from earsight.metrics.base import headings, without_negatives
 from earsight.train.log import read_log, shown
 
@@ -125,7 +125,7 @@ def _chosen(numbers: Mapping[str, Any]) -> dict[str, str]:
 
 
 def of_run(path: Path) -> dict[str, Any]:
-    settings = _read_json(path / "run.json", "a run's settings")
+    settings = _read_json(path / "run.json", "a run's settings", {"method": str, "optim": dict})
     rows = read_log(path / "log.jsonl")
     trained = [row for row in rows if "loss" in row]
     measured = [row for row in rows if "val" in row]
@@ -136,7 +136,7 @@ def of_run(path: Path) -> dict[str, Any]:
         "path": str(path),
         "state": state,
         **(_ended(path) if done else {}),
-        "epochs": settings.get("optim", {}).get("epochs"),
+        "epochs": settings["optim"].get("epochs"),
         "epoch": trained[-1].get("epoch", 0) + 1 if trained else 0,
         "step": trained[-1].get("step", 0) if trained else 0,
         "validation": measured[-1]["val"] if measured else {},
@@ -175,7 +175,7 @@ def run_text(values: dict[str, Any]) -> str:
 
 
 def of_report(path: Path) -> dict[str, Any]:
-    return {"kind": "report", "path": str(path), **_read_json(path / "metrics.json", "a report")}
+    return {"kind": "report", "path": str(path), **_read_json(path / "metrics.json", "a report", {"evaluations": list})}
 
 
 def report_text(values: dict[str, Any]) -> str:
@@ -256,13 +256,15 @@ def media_text(values: dict[str, Any]) -> str:
     return f"{values['path']}: a media file\n{pairs({k: v for k, v in facts.items() if v is not None})}"
 
 
-def _read_json(path: Path, what: str) -> dict[str, Any]:
+def _read_json(path: Path, what: str, needed: Mapping[str, type]) -> dict[str, Any]:
     try:
-        values = json_format.loads(path.read_text(encoding="utf-8"))
-    except (json_format.JSONDecodeError, UnicodeDecodeError) as error:
+        values = files.read_json(path)
+    except ValueError as error:
         raise EarsightError(f"Expected {what} in {path}, but it is damaged ({error}). Make it again.") from error
     if not isinstance(values, dict):
         raise EarsightError(f"Expected {what} in {path}, but got a {type(values).__name__}. Make it again.")
+    if wrong := unusable(values, needed):
+        raise EarsightError(f"Expected {what} in {path}, but got no usable {', '.join(wrong)}. Make it again.")
     return values
 
 

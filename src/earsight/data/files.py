@@ -1,13 +1,21 @@
-"""Small text files of data sets: lists and tables, each line with its place, which messages name."""
+"""Small files of data sets: lists and tables, each line with its place, which messages name; and arrays by name."""
 
 from __future__ import annotations
 
 import csv
 import io
+import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from earsight.errors import DataError
+
+MOST_PACKED = 1 << 30
+"""Bytes of the arrays of an .npz file when they are unpacked, unless they are stored as they are."""
 
 
 def lines(values: Iterable[str]) -> str:
@@ -40,6 +48,26 @@ def read_table(path: Path) -> list[tuple[int, list[str]]]:
     except csv.Error as error:
         raise DataError(f"Expected {path} to be csv, but got: {error}. Save it again as csv.") from error
     return [(number, values) for number, values in found if any(values)]
+
+
+def read_npz(path: Path, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
+    """Those of an .npz file's arrays that have these names. Whatever is wrong with it is a ValueError.
+
+    Arrays may be packed, to a gigabyte or to the size of the file: a few bytes could stand for terabytes.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            total = sum(part.file_size for part in archive.infolist())
+        if total > max(MOST_PACKED, path.stat().st_size):
+            raise ValueError(f"{total >> 20} MiB when unpacked, and at most {MOST_PACKED >> 20} are; use numpy.savez")
+        with path.open("rb") as opened, np.lib.npyio.NpzFile(opened, allow_pickle=False) as file:
+            found = {name: file[name] for name in names if name in file}
+        for array in found.values():
+            if array.dtype.kind == "U":
+                array.tolist()  # refuses characters that do not exist
+    except Exception as error:  # zip, zlib and numpy answer damaged files with errors of a dozen kinds
+        raise ValueError(str(error) or type(error).__name__) from error
+    return found
 
 
 def need_commas(path: Path, first: Sequence[str]) -> None:

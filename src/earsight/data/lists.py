@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 from earsight.data.files import read_columns, read_first, read_text
 from earsight.errors import DataError
+from earsight.files import parse_json
 from earsight.types import POSITIVE, Box, Row
 
 UNKNOWN = "unknown"
@@ -61,8 +61,8 @@ def read_annotations(path: Path) -> dict[str, Annotated]:
     then are left out: they cover nothing in the published evaluation either.
     """
     try:
-        entries: Any = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
+        entries: Any = parse_json(read_text(path))
+    except ValueError as error:
         raise DataError(f"Expected {path} to be JSON, but got: {error}. Get the file again.") from error
     if not isinstance(entries, list) or not entries:
         raise _not_annotations(path, f"{type(entries).__name__} at the top" if entries else "nothing in it")

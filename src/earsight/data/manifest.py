@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, fields
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from earsight import files
 from earsight.config import from_json, need
 from earsight.errors import DataError, UsageError
 from earsight.media.accept import Limits
@@ -18,7 +18,7 @@ MARK = "earsight-pack.txt"
 MANIFEST, BEGUN = "pack.json", "begun.json"
 MOST_BYTES = 1 << 31
 """Sound of one shard; it is made in memory."""
-_MOST_ROWS, _LARGEST_MANIFEST = 100_000_000, 256 << 20
+_MOST_ROWS = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -162,10 +162,8 @@ def read_manifest(folder: Path) -> Manifest:
 def read_json(path: Path) -> dict[str, Any]:
     """The values of a small JSON file of a pack by name."""
     try:
-        if path.stat().st_size > _LARGEST_MANIFEST:
-            raise DataError(f"Expected {path} under {_LARGEST_MANIFEST} bytes, but got more. Prepare the pack again.")
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        values = files.read_json(path)
+    except (OSError, ValueError) as error:
         raise DataError(f"Expected JSON in {path}, but got: {str(error)[:200]}. Prepare the pack again.") from error
     if not isinstance(values, dict):
         raise DataError(f"Expected names and values in {path}, but got others. Prepare the pack again.")

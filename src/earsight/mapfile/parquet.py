@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from earsight.errors import DataError
+from earsight.files import parse_json
 from earsight.mapfile.base import AnyArray, MapFile, bounds_of, confidence_of, damaged, need_few, need_shape
 from earsight.mapfile.npy import reading
 
@@ -144,7 +144,7 @@ def _bounds(metadata: dict[bytes, bytes], path: Path) -> tuple[float, float] | N
     if b"bounds" not in metadata:
         return None
     try:
-        values = json.loads(metadata[b"bounds"])
+        values = parse_json(metadata[b"bounds"].decode())
     except ValueError:
         values = None
     return bounds_of(values if isinstance(values, list) else [str(metadata[b"bounds"])], path)

@@ -8,11 +8,10 @@ neighbours, the features they are found by and whether LVS's background stays ar
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -21,6 +20,7 @@ from torch.nn.functional import logsigmoid, normalize
 
 from earsight import distributed
 from earsight.config import MOST_EPOCHS, Inputs, Optim, check_most, need
+from earsight.data.files import read_npz
 from earsight.errors import DataError, TrainingError
 from earsight.methods import lvs
 from earsight.methods.base import Context, Near, Preset, Stage
@@ -106,9 +106,9 @@ def drawn(neighbours: Tensor, epoch: int, stream: int) -> Tensor:
 def read_features(path: str, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
     """Features of pictures (N, D) and sounds (N, E) of the clips in `rows`, in their order, from an .npz file."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            ids, pictures, sounds = ([str(x) for x in file["ids"]], file["pictures"], file["sounds"])
-    except (OSError, KeyError, ValueError, AttributeError, TypeError, EOFError, BadZipFile, zlib.error) as error:
+        file = read_npz(Path(path), ("ids", "pictures", "sounds"))
+        ids, pictures, sounds = ([str(x) for x in file["ids"]], file["pictures"], file["sounds"])
+    except (KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"Expected an .npz file with ids, pictures and sounds, but got {path}: {error}. Save it with numpy.savez."
         ) from error

@@ -11,7 +11,7 @@ from typing import Any
 from earsight import registry
 from earsight.checkpoint import WEIGHTS
 from earsight.errors import CheckpointError, TrainingError, UsageError
-from earsight.files import is_part, write_text
+from earsight.files import is_part, read_json, write_text
 from earsight.train.job import Job, deciding
 from earsight.train.lock import LOCK
 from earsight.train.log import BOARD, LOG
@@ -94,16 +94,22 @@ def load_job(out: Path, named: Collection[str] = ()) -> Job:
             name = values.get(key, "").partition(":")[0]
             if name not in named:
                 registry.need_known(path, kind, name)
-        return Job.from_json(values, registry.load("method", values["method"]).Config)
+        method = registry.load("method", values["method"])
     except (KeyError, TypeError, AttributeError) as error:
+        raise _unreadable(path, error) from error
+    try:
+        return Job.from_json(values, method.Config)
+    except (UsageError, KeyError, TypeError) as error:
         raise _unreadable(path, error) from error
 
 
 def _settings(path: Path) -> dict[str, Any]:
     try:
-        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        values: Any = read_json(path)
     except ValueError as error:
         raise _unreadable(path, error) from error
+    if not isinstance(values, dict):
+        raise _unreadable(path, TypeError(f"a {type(values).__name__}"))
     return values
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from earsight.files import named
+from earsight.files import named, parse_json
 from earsight.metrics.base import TITLES, without_negatives
 from earsight.tabular import clips_per_second
 
@@ -82,7 +82,7 @@ class RunLog:
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The rows of a run's log; none when it has not begun.
 
-    Lines that are torn, and a last one that is still being written, are left out.
+    Lines that are torn or hold anything but numbers, and a last one that is still being written, are left out.
     """
     if not path.is_file():
         return []
@@ -92,10 +92,19 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 def _row(line: str) -> dict[str, Any] | None:
     try:
-        row = json.loads(line)
+        row = parse_json(line)
     except ValueError:
         return None
-    return row if isinstance(row, dict) else None
+    return row if _is_row(row) else None
+
+
+def _is_row(row: Any) -> bool:
+    """Whether these are numbers by name, of which step and epoch are whole, and perhaps numbers of a validation."""
+    if not isinstance(row, dict) or not isinstance(val := row.get("val", {}), dict):
+        return False
+    numbers = [value for name, value in row.items() if name != "val"]
+    whole = all(type(row.get(name, 0)) is int for name in ("step", "epoch"))
+    return whole and all(type(value) in (int, float) for value in (*numbers, *val.values()))
 
 
 def shown(numbers: Mapping[str, float]) -> str:

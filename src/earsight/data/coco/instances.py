@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from earsight.errors import DataError
+from earsight.files import JSON
 
 _BLANK = " \t\r\n"
 
@@ -24,7 +24,7 @@ def items(path: Path, parts: Collection[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _walk(text: str, parts: Collection[str]) -> Iterator[tuple[str, Any]]:
-    value_at = json.JSONDecoder().raw_decode
+    value_at = JSON.raw_decode
     at = _after(text, 0, "{")
     while text[at] != "}":
         part, at = value_at(text, at)
