@@ -29,7 +29,7 @@ from earsight.train.folder import BEST, BEST_WEIGHTS, load_job
 from earsight.train.job import Job
 from earsight.train.log import LOG, read_log
 from earsight.train.loop import train
-from earsight.train.state import STATE
+from earsight.train.state import PREVIOUS, STATE
 from earsight.types import Maps
 from studies.trial import INFERS, Trial
 
@@ -97,7 +97,7 @@ def work(trial: Trial, out: Path, how: How) -> Pace:
         _let_go(how.device)
     need_same(folder, trial.job)
     if how.clean:
-        for name in (STATE, BEST, BEST_WEIGHTS, WEIGHTS):
+        for name in (STATE, PREVIOUS, BEST, BEST_WEIGHTS, WEIGHTS):
             (folder / "run" / name).unlink(missing_ok=True)
     return pace(folder)
 

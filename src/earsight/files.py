@@ -77,10 +77,11 @@ def local_path(path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+def write_atomically(path: Path, write: Callable[[Path], None], previous: Path | None = None) -> None:
     """Let `write` fill a file beside `path`, then move it into place: readers see the old file or the new one.
 
-    What `write` raises leaves nothing behind, and an OSError names `path`.
+    What `write` raises leaves nothing behind, and an OSError names `path`. With `previous`, the old file is kept under
+    that name.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = part_of(path)
@@ -89,7 +90,21 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
             write(beside)
             with beside.open("rb") as file:
                 os.fsync(file.fileno())
+            if previous is not None and path.exists():
+                _keep(path, previous)
             beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _keep(path: Path, previous: Path) -> None:
+    """Let a file that is about to be replaced have the name `previous` too."""
+    beside = part_of(previous)
+    try:
+        beside.hardlink_to(path)
+        beside.replace(previous)
+    except OSError:  # a file system without links; for a moment there is then no file at `path`
+        path.replace(previous)
     finally:
         beside.unlink(missing_ok=True)
 

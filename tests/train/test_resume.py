@@ -23,6 +23,7 @@ from earsight.train import loop
 from earsight.train.job import Job
 from earsight.train.lock import LOCK, FolderLock
 from earsight.train.loop import train
+from earsight.train.state import PREVIOUS, STATE, load_state
 from tiny import killing, processes, tones, two_stages
 
 KILLS = 20
@@ -328,6 +329,93 @@ def test_a_state_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
             train(job, tmp_path, device="cpu", resume=True)
 
 
+def flip(path: Path) -> None:
+    """Change one bit in the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_damaged_state_is_left_for_the_one_before_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = tiny.job(epochs=2, limit=32, keep="best")
+    train(job, tmp_path, device="cpu")
+    wanted = killing.contents(tmp_path)
+    newest, previous = tmp_path / STATE, tmp_path / PREVIOUS
+    before = load_state(previous)[0].total_steps
+    assert 0 < before < load_state(newest)[0].total_steps
+    (tmp_path / WEIGHTS).unlink()
+    flip(newest)
+    capsys.readouterr()
+    train(job, tmp_path, device="cpu", resume=True)
+    err = capsys.readouterr().err
+    assert f"{newest} is damaged, so the run goes on from the state before it\n" in err
+    assert f"resuming at epoch 2, step {before % 4 + 1}\n" in err
+    assert_equal(killing.contents(tmp_path), wanted)
+
+
+def test_a_damaged_state_never_replaces_the_one_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = tiny.job(epochs=2, limit=32, val="")
+    train(job, tmp_path, device="cpu")
+    (tmp_path / WEIGHTS).unlink()
+    flip(tmp_path / STATE)
+    good = (tmp_path / PREVIOUS).read_bytes()
+
+    def cut_off(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "finish", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            train(job, tmp_path, device="cpu", resume=True)
+    assert (tmp_path / PREVIOUS).read_bytes() == good
+    assert load_state(tmp_path / STATE)[0].epoch == 2
+
+
+def test_two_damaged_states_are_both_named(tmp_path: Path) -> None:
+    job = tiny.job(epochs=1, limit=32, val="")
+    train(job, tmp_path, device="cpu")
+    (tmp_path / WEIGHTS).unlink()
+    for name in (STATE, PREVIOUS):
+        flip(tmp_path / name)
+    message = r"Expected a training state, but neither .*state\.pt nor .*state\.previous\.pt can be read .*Delete both"
+    with pytest.raises(CheckpointError, match=message):
+        train(job, tmp_path, device="cpu", resume=True)
+
+
+def test_without_the_newest_state_a_run_goes_on_from_the_one_before(tmp_path: Path) -> None:
+    job = tiny.job(epochs=2, limit=32, val="")
+    train(job, tmp_path, device="cpu")
+    wanted = killing.contents(tmp_path)
+    for name in (WEIGHTS, STATE):
+        (tmp_path / name).unlink()
+    train(job, tmp_path, device="cpu", resume=True)
+    assert_equal(killing.contents(tmp_path), wanted)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"position": {"step": "x"}}, "Expected int for Position.step, but got 'x'"),
+        ({"position": {"step": -1}}, "Expected step of at least 0, but got -1"),
+        ({"position": {"epoch": 0, "chapter": 3}}, "unknown chapter"),
+        ({"position": {"failures": {"a": 3}}}, "Expected str for Position.failures, but got 3"),
+        ({"model": []}, "no usable model"),
+        ({"lists": {"training": 3}}, "no usable lists"),
+        ({"model": {"a": "b"}}, "loading state_dict"),
+        ({"optimizer": {}}, "param_groups"),
+        ({"rng": {"cpu": 3}}, "no attribute .cpu."),
+        ({"training": None}, "no usable training"),
+    ],
+)
+def test_a_state_with_values_of_another_kind_is_refused(tmp_path: Path, change: dict[str, Any], told: str) -> None:
+    job = tiny.job(epochs=1, limit=16, val="")
+    train(job, tmp_path, device="cpu")
+    (tmp_path / WEIGHTS).unlink()
+    torch.save(torch.load(tmp_path / STATE, weights_only=True) | change, tmp_path / STATE)
+    with pytest.raises(CheckpointError, match=rf"Expected a training state, but .*state\.pt cannot be read .*{told}"):
+        train(job, tmp_path, device="cpu", resume=True)
+
+
 def test_force_starts_over_and_leaves_what_is_not_its_own(tmp_path: Path) -> None:
     job = tiny.job(on="tiny.tones:torn", val="", epochs=1, limit=0)
     train(job, tmp_path, device="cpu")
@@ -337,6 +425,7 @@ def test_force_starts_over_and_leaves_what_is_not_its_own(tmp_path: Path) -> Non
     train(other, tmp_path, device="cpu", force=True)
     assert (tmp_path / "notes.txt").read_text() == "mine"
     assert not (tmp_path / "failures.jsonl").exists()
+    assert not (tmp_path / PREVIOUS).exists()
     assert [row["step"] for row in killing.contents(tmp_path)[2]] == [2]
     assert len(list((tmp_path / "tensorboard").iterdir())) == 1
 

@@ -17,6 +17,7 @@ from earsight.train.log import read_log, shown
 
 Found = tuple[dict[str, Any], Callable[[dict[str, Any]], str]]
 """Plain values for --json, and what makes text of them."""
+STATES = ("state.pt", "state.previous.pt")
 LAST = 5
 """Log lines of a run that are shown."""
 _MORE = ", in percent (all numbers: --json)"
@@ -130,7 +131,9 @@ def of_run(path: Path) -> dict[str, Any]:
     trained = [row for row in rows if "loss" in row]
     measured = [row for row in rows if "val" in row]
     done = (path / "weights.safetensors").is_file()
-    state = "finished" if done else "can be resumed" if (path / "state.pt").is_file() else "not saved yet"
+    state = (
+        "finished" if done else "can be resumed" if any((path / name).is_file() for name in STATES) else "not saved yet"
+    )
     return {
         "kind": "run",
         "path": str(path),

@@ -15,13 +15,13 @@ from earsight.files import is_part, read_json, write_text
 from earsight.train.job import Job, deciding
 from earsight.train.lock import LOCK
 from earsight.train.log import BOARD, LOG
-from earsight.train.state import STATE
+from earsight.train.state import PREVIOUS, STATE
 
 RUN = "run.json"
 BEST = "best.pt"
 BEST_WEIGHTS = "best.safetensors"
 FAILURES = "failures.jsonl"
-_WRITTEN = (RUN, WEIGHTS, BEST_WEIGHTS, BEST, STATE, FAILURES, LOG)
+_WRITTEN = (RUN, WEIGHTS, BEST_WEIGHTS, BEST, STATE, PREVIOUS, FAILURES, LOG)
 """What a run writes, in the order in which starting over removes it: without its settings it is no longer a run."""
 
 

@@ -32,17 +32,16 @@ from earsight.train.lock import FolderLock
 from earsight.train.log import Bar, RunLog
 from earsight.train.look import Seen, look, usable
 from earsight.train.measure import TrainingContext, finish, need_answers, need_positives, validate
-from earsight.train.optim import load_optimizer, lr_at, make_optimizer
+from earsight.train.optim import lr_at, make_optimizer
 from earsight.train.state import (
-    STATE,
     Lists,
     Position,
     StateWriter,
     lists_of,
-    load_state,
+    load_newest,
     need_same_lists,
     random_state,
-    restore_random,
+    restore,
 )
 from earsight.train.stepping import Stepper, need_graph, prepared
 from earsight.train.supervision import annotated, unknown_names
@@ -114,13 +113,14 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
         need_positives(val)
 
     # Where the run was left, and that it goes on with the lists it was begun with.
-    position, saved = Position(), None
-    if resume and (out / STATE).exists():
-        position, saved = load_state(out / STATE)
+    saved = load_newest(out) if resume else None
+    position = saved.position if saved else Position()
+    need(len(set(distributed.from_all(position.total_steps))) == 1, "one state for all processes", "several",
+         "Give them all the same --out.")  # fmt: skip
 
     def same_lists() -> Lists:
         lists = lists_of(clips, val)
-        need_same_lists((saved or {}).pop("lists", {}), lists)
+        need_same_lists(saved.values.get("lists", {}) if saved else {}, lists)
         return lists
 
     lists = distributed.by_first(same_lists)
@@ -138,6 +138,8 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
     with no_start_weights() if saved else nullcontext():  # the state replaces them, and their file may be gone
         model = build(job.method, job.config, job.inputs)
     stages = model.stages(job.optim.epochs)
+    need(position.stage < max(1, len(stages)), f"a state of one of {len(stages)} stages", f"stage {position.stage + 1}",
+         "Start a new run.")  # fmt: skip
     need_graph(model, job.method, job.optim, job.supervision, where)
     if job.optim.resident:
         need_resident(clips, job.optim, where)
@@ -169,10 +171,13 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
             bar.line(f"of the names whose ground truth may be used, {told}")
     for start in starts_of(model) if saved is None else []:
         bar.line(f"the picture encoder starts from {start}")
+    if saved and saved.note:
+        bar.line(saved.note)
     if position.total_steps:
         bar.line(f"resuming at epoch {position.epoch + 1}, step {position.step + 1}")
 
-    states = StateWriter(out / STATE, lists, beside=where if where.type == "cuda" and world == 1 else None)
+    thread_on = where if where.type == "cuda" and world == 1 else None
+    states = StateWriter(out, lists, thread_on, damaged=saved is not None and bool(saved.note))
 
     def save() -> None:
         log.sync()
@@ -196,10 +201,7 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
             lr = stage.lr if stage.lr is not None else job.optim.lr
             optimizer = make_optimizer(model.groups(), job.optim, lr)
             if saved is not None:
-                model.load_state_dict(saved["model"])
-                model.load_training_state(saved["training"])
-                load_optimizer(optimizer, saved["optimizer"])
-                restore_random(saved["rng"])
+                restore(saved, model, optimizer)
                 saved = None
             else:
                 model.prepare(stage, TrainingContext(model, clips, job, position, where, optimizer))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,12 +24,11 @@ from earsight.evaluate import Evaluation, evaluate_all, need_truth
 from earsight.files import write_text
 from earsight.masking import native_confidence
 from earsight.methods.base import Method
-from earsight.models.weights import read_pickle
 from earsight.train.folder import BEST, BEST_WEIGHTS, FAILURES
 from earsight.train.job import Job
 from earsight.train.log import Bar, RunLog, shown
 from earsight.train.optim import forget
-from earsight.train.state import Position, save_pickle
+from earsight.train.state import Position, load_best, save_pickle
 from earsight.train.stepping import eagerly
 from earsight.types import Batch, Row
 
@@ -113,7 +112,7 @@ def finish(
             write(out / WEIGHTS, last)
             return
         ended = {key: value.clone() for key, value in model.state_dict().items()}
-        model.load_state_dict(cast(dict[str, Any], read_pickle(out / BEST)))
+        load_best(out / BEST, model)
         write(out / (WEIGHTS if job.optim.keep == "best" else BEST_WEIGHTS), None)
         if job.optim.keep == "both":
             model.load_state_dict(ended)

@@ -5,18 +5,21 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch.utils._pytree import tree_map_only
 
+from earsight.config import from_json, need
 from earsight.data.clips import ClipSet
-from earsight.errors import CheckpointError, DataError
+from earsight.errors import CheckpointError, DataError, UsageError
 from earsight.files import write_atomically
 from earsight.methods.base import Method
-from earsight.models.weights import read_pickle
+from earsight.models.weights import damaged, read_pickle
+from earsight.train.optim import load_optimizer
 
-STATE = "state.pt"
+STATE, PREVIOUS = "state.pt", "state.previous.pt"
+"""The newest state of a run, and the one before it, for when the newest is damaged."""
 
 
 @dataclass
@@ -33,6 +36,10 @@ class Position:
     """Best validation AP so far."""
     failures: dict[str, str] = field(default_factory=dict)
     """Clips that could not be read, and why."""
+
+    def __post_init__(self) -> None:
+        for name in ("stage", "epoch", "step", "total_steps", "log_bytes"):
+            need(getattr(self, name) >= 0, f"{name} of at least 0", getattr(self, name))
 
 
 Lists = dict[str, dict[str, str | int]]
@@ -62,11 +69,13 @@ class StateWriter:
 
     On a GPU `beside`, a state is copied there and written by a thread while training goes on; writing takes as long as
     dozens of steps. What goes wrong there is raised at the next state, or when this is closed. `lists` are those of the
-    run; the process that writes knows them.
+    run; the process that writes knows them. The state before is kept, unless it is `damaged`.
     """
 
-    def __init__(self, path: Path, lists: Lists | None = None, beside: torch.device | None = None) -> None:
-        self._path, self._lists, self._beside = path, lists, beside
+    def __init__(
+        self, out: Path, lists: Lists | None = None, beside: torch.device | None = None, *, damaged: bool = False
+    ) -> None:
+        self._out, self._lists, self._beside, self._damaged = out, lists, beside, damaged
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
@@ -113,11 +122,15 @@ class StateWriter:
             self._error = error
 
     def _save(self, values: dict[str, Any]) -> None:
-        save_pickle(self._path, values)
+        save_pickle(self._out / STATE, values, None if self._damaged else self._out / PREVIOUS)
+        self._damaged = False
 
 
-def save_pickle(path: Path, values: object) -> None:
-    """What torch.save writes, atomically. A full disk is an OSError, which torch hides where it opens the file."""
+def save_pickle(path: Path, values: object, previous: Path | None = None) -> None:
+    """What torch.save writes, atomically; the old file stays as `previous`.
+
+    A full disk is an OSError, which torch hides where it opens the file.
+    """
 
     def fill(beside: Path) -> None:
         with beside.open("wb") as file:
@@ -128,19 +141,89 @@ def save_pickle(path: Path, values: object) -> None:
                     raise error.__context__ from None
                 raise
 
-    write_atomically(path, fill)
+    write_atomically(path, fill, previous)
+
+
+class SavedState(NamedTuple):
+    """A state that was read, all of it on the CPU.
+
+    Args:
+        path: its file.
+        position: where the run was.
+        values: "model", "training", "optimizer" and "rng", and "lists" but in old states.
+        note: what is to be said of it.
+    """
+
+    path: Path
+    position: Position
+    values: dict[str, Any]
+    note: str = ""
+
+
+def load_newest(out: Path) -> SavedState | None:
+    """The state of a run's folder, or the one before it where that is damaged; None where none was saved yet."""
+    newest, previous = out / STATE, out / PREVIOUS
+    there = [path for path in (newest, previous) if path.exists()]
+    if not there:
+        return None
+    try:
+        return SavedState(there[0], *load_state(there[0]))
+    except CheckpointError as error:
+        if there != [newest, previous]:
+            raise
+        first = error
+    try:
+        position, values = load_state(previous)
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"Expected a training state, but neither {newest} nor {previous} can be read ({first.__cause__}; "
+            f"{error.__cause__}). Delete both to start this run again from its beginning."
+        ) from error
+    return SavedState(previous, position, values, f"{newest} is damaged, so the run goes on from the state before it")
 
 
 def load_state(path: Path) -> tuple[Position, dict[str, Any]]:
     """Position and the rest ("model", "training", "optimizer", "rng"; "lists" but in old states), on the CPU."""
     try:
         values: Any = read_pickle(path)
-        return Position(**values.pop("position")), values
-    except (CheckpointError, AttributeError, KeyError, TypeError) as error:
-        raise CheckpointError(
-            f"Expected a training state, but {path} cannot be read ({error}). "
-            "Delete it to start this run again from its beginning."
-        ) from error
+        position = from_json(Position, values.pop("position"))
+        wrong = [name for name, value in values.items() if not isinstance(value, dict)]
+        lists = values.get("lists", {}) if "lists" not in wrong else {}
+        if not all(isinstance(one, dict) and {"hash", "clips"} <= one.keys() for one in lists.values()):
+            wrong.append("lists")
+        if wrong:
+            raise TypeError(f"no usable {', '.join(wrong)}")
+        return position, values
+    except (CheckpointError, UsageError, AttributeError, KeyError, TypeError) as error:
+        raise _unreadable(path, error) from error
+
+
+def restore(saved: SavedState, model: Method, optimizer: torch.optim.Optimizer) -> None:
+    """Put everything of a state back where it was."""
+    values = saved.values
+    try:
+        model.load_state_dict(values["model"])
+        model.load_training_state(values["training"])
+        load_optimizer(optimizer, values["optimizer"])
+        _restore_random(values["rng"])
+    except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+        raise _unreadable(saved.path, error) from error
+
+
+def load_best(path: Path, model: Method) -> None:
+    """Put the weights of the best epoch in place of the last one's."""
+    try:
+        model.load_state_dict(cast(dict[str, Any], read_pickle(path)))
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise damaged(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> CheckpointError:
+    reason = " ".join(str(error).split())[:300]  # torch lists every name, on lines of their own
+    return CheckpointError(
+        f"Expected a training state, but {path} cannot be read ({reason}). "
+        "Delete it to start this run again from its beginning."
+    )
 
 
 def random_state() -> dict[str, Any]:
@@ -149,7 +232,7 @@ def random_state() -> dict[str, Any]:
     return {"cpu": torch.get_rng_state(), "cuda": cuda}
 
 
-def restore_random(state: dict[str, Any]) -> None:
+def _restore_random(state: dict[str, Any]) -> None:
     torch.set_rng_state(state["cpu"].cpu())
     if state["cuda"] is not None and torch.cuda.is_available():
         torch.cuda.set_rng_state(state["cuda"].cpu())
