@@ -166,7 +166,51 @@ def test_metrics_say_what_the_card_says(tmp_path: Path) -> None:
 def test_names_cannot_break_the_markdown_table(tmp_path: Path) -> None:
     write(tmp_path, [some(model="a|b\n| c")])
     rows = [line for line in (tmp_path / "table.md").read_text().splitlines() if "a\\|b" in line]
-    assert any(line.startswith("| a\\|b \\| c") for line in rows)
+    assert any(line.startswith("| a\\|b\\\\n\\| c") for line in rows)
+
+
+def test_names_bring_no_link_and_no_codes_into_the_card(tmp_path: Path) -> None:
+    evil = "![x](http://evil/a.png) \x1b[2J\u202e\ud800 `<img src=x>`\n# forged"
+    failed = replace(some(model=evil), failures=((evil, evil),), warnings=(evil,), rows=41)
+    write(tmp_path, [failed], extra={"command": evil})
+    for name in ("table.md", "report.html"):
+        page = (tmp_path / name).read_text(encoding="utf-8")
+        assert not set(page) & {"\x1b", "\u202e"}
+        assert "<img src=x" not in page.split("## How to reproduce")[0]
+        assert "\n# forged" not in page
+    prose = [line for line in (tmp_path / "table.md").read_text().splitlines() if not line.startswith("    ")]
+    assert "![x]" not in "\n".join(prose)
+
+
+def test_no_name_is_a_formula_and_none_is_missing_from_a_legend(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = some(model="_$x_{$ \u6771")
+    costly = np.where(one.records.positives, "positive", "costs $5 {and $")
+    records = replace(one.records, kind=costly)
+    said: list[str] = []
+    image = Tile(np.zeros((3, 32, 32), np.uint8), np.eye(32, dtype=np.float32), "hears $5 {and $\n\x1b[2J")
+    written = write(tmp_path, [replace(one, records=records)], tiles={"Best": [image]}, note=said.append)
+    assert said == []
+    assert {path.name for path in written} >= {"confidence-toybox-extended.png", "overlays.png"}
+    assert "Glyph" not in capsys.readouterr().err
+
+
+def test_a_plot_that_fails_leaves_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(to: object, records: Records, protocol: object) -> None:
+        raise RuntimeError("no\nway <b>")
+
+    monkeypatch.setattr("earsight.plots.f1_curve", broken)
+    said: list[str] = []
+    written = write(tmp_path, ALL, note=said.append)
+    told = "The plot f1-toybox-extended.png could not be drawn and is left out (RuntimeError: no\\nway <b>)."
+    assert said == [told]
+    names = {path.name for path in written}
+    assert "pr-toybox-extended.png" in names
+    assert "f1-toybox-extended.png" not in names
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert told.replace("<b>", "&lt;b&gt;") in page
+    assert all((path.is_file()) for path in written)
 
 
 def test_names_cannot_bring_html_into_the_markdown_card(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from earsight.errors import UsageError
-from earsight.tabular import comment, escape, render
+from earsight.tabular import comment, render
 
 ROWS = [{"model": 'a, "b"', "AP": "61.20"}, {"model": "c_d", "AP": "-"}]
 
@@ -32,14 +32,6 @@ def test_latex_has_rules_bold_and_numbers_to_the_right() -> None:
     ]
 
 
-def test_every_letter_that_latex_reads_is_escaped() -> None:
-    assert escape("#$%&_{}") == r"\#\$\%\&\_\{\}"
-    assert escape("\\~^<>|") == (
-        r"\textbackslash{}\textasciitilde{}\textasciicircum{}\textless{}\textgreater{}\textbar{}"
-    )
-    assert escape("a\n b") == "a b"
-
-
 def test_nothing_makes_nothing() -> None:
     formats: list[Any] = ["text", "markdown", "csv", "latex"]
     assert [render([], format) for format in formats] == ["", "", "", ""]
@@ -58,17 +50,26 @@ def test_an_unknown_format_is_refused() -> None:
 
 def test_no_cell_and_no_heading_can_break_a_table() -> None:
     rows = [{"model\n": "a\nb\tc\x1b[2J", "x|<y>": "1.00"}, {"model\n": "<i>|&", "x|<y>": "-"}]
-    assert render(rows).splitlines() == ["model      x|<y>", "a b c [2J   1.00", "<i>|&          -"]
-    assert render(rows, "markdown").splitlines() == [
-        "| model            | x\\|&lt;y&gt; |",
-        "| :--------------- | -----------: |",
-        "| a b c [2J        |         1.00 |",
-        "| &lt;i&gt;\\|&amp; |            - |",
+    assert render(rows).splitlines() == [
+        "model\\n         x|<y>",
+        "a\\nb\\tc\\x1b[2J   1.00",
+        "<i>|&               -",
     ]
-    assert render(rows, "csv").splitlines()[-2:] == ["a b c [2J,1.00", "<i>|&,"]
+    assert render(rows, "markdown").splitlines() == [
+        "| model\\\\n           | x\\|&lt;y&gt; |",
+        "| :----------------- | -----------: |",
+        "| a\\\\nb\\\\tc\\\\x1b\\[2J |         1.00 |",
+        "| &lt;i&gt;\\|&amp;   |            - |",
+    ]
+    assert render(rows, "csv").splitlines()[-2:] == ["a\\nb\\tc\\x1b[2J,1.00", "<i>|&,"]
 
 
 def test_columns_of_intervals_stand_to_the_right_in_every_format() -> None:
     rows = [{"model": "a", "95%": "1.00 to 2.00"}, {"model": "b", "95%": "-"}]
     assert "\\begin{tabular}{lr}" in render(rows, "latex")
     assert render(rows).splitlines()[-1].endswith("           -")
+
+
+def test_a_spreadsheet_computes_nothing_of_a_table() -> None:
+    rows = [{"=1+1": "@SUM(A1)", "lost": "-0.50"}, {"=1+1": "-", "lost": "+1.00"}]
+    assert render(rows, "csv").splitlines() == ["'=1+1,lost", "'@SUM(A1),-0.50", ",+1.00"]

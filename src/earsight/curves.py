@@ -14,7 +14,7 @@ import numpy as np
 from earsight.errors import DataError
 from earsight.metrics.base import higher_is_better
 from earsight.plots import PALETTE
-from earsight.plots.figure import Target, new_figure, save
+from earsight.plots.figure import Target, label, new_figure, save
 from earsight.tabular import title
 from earsight.train.log import LOG, read_log
 
@@ -215,7 +215,7 @@ def _look(number: int) -> tuple[str, str]:
 
 def _legend_columns(runs: Sequence[str], panels: int) -> int:
     """As many beside each other as fit under the panels: about 60 letters to a panel."""
-    return max(1, min(len(runs), 60 * panels // (max(map(len, runs)) + 8)))
+    return max(1, min(len(runs), 60 * panels // (max(len(label(run)) for run in runs) + 8)))
 
 
 def _legend(figure: Figure, runs: Sequence[str], panels: int, measured: bool) -> None:
@@ -230,10 +230,8 @@ def _legend(figure: Figure, runs: Sequence[str], panels: int, measured: bool) ->
         (Line2D([], [], color=grey, marker="o", mfc="white", mew=1.8, ms=8, lw=0), "best"),
         (Line2D([], [], color=grey, marker="o", ms=7, lw=0), "last"),
     ]
-    # A dollar sign would begin a formula.
-    labels = [run.replace("$", r"\$") for run in runs]
     many = _legend_columns(runs, panels)
-    figure.legend(by_run, labels, loc="outside upper left", ncols=many, frameon=False)
+    figure.legend(by_run, list(map(label, runs)), loc="outside upper left", ncols=many, frameon=False)
     if not measured:
         return
     marks, meanings = zip(*kinds, strict=True)

@@ -62,6 +62,7 @@ def run(out: Path, *, seed: int = 0, quick: bool = False, force: bool = False) -
         log=read_log(out / "run" / LOG),
         extra={"command": f"earsight demo --seed {seed}{' --quick' * quick}", "seed": seed, "calibration": calibration},
         force=force,
+        note=note,
     )
 
     note("4/4  Localizing in a film: three toys take turns, then something off-screen is heard.")

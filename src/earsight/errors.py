@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from os import PathLike
 
+from earsight.escape import visible
+
 
 def how_to_install(extra: str) -> str:
     """What to type for an extra that is missing. There is no release yet: it is installed from a clone.
@@ -34,7 +36,7 @@ class MediaError(EarsightError):
 
     def __init__(self, path: str | PathLike[str], reason: str, advice: str = "") -> None:
         self.path, self.reason, self.advice = str(path), reason, advice
-        super().__init__(f"{self.path}: {reason}" + (f" {advice}" if advice else ""))
+        super().__init__(visible(f"{self.path}: {reason}" + (f" {advice}" if advice else "")))
 
     def __reduce__(self) -> tuple[type[MediaError], tuple[str, str, str]]:
         # Exceptions cross process borders in data workers; the default would call __init__ with the whole message.

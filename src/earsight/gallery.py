@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from earsight.data.clips import ClipSet
+from earsight.escape import brief
 from earsight.evaluate import Evaluation
 from earsight.heatmap import stretch
 from earsight.masking import own_scores, predict
@@ -16,6 +17,8 @@ from earsight.plots import Tile
 from earsight.types import Maps
 
 NEUTRAL = "A few of each kind"
+LETTERS = 40
+"""Of a label in a caption."""
 
 
 def choose(evaluation: Evaluation, positives: int = 8, each_kind: int = 2) -> list[int]:
@@ -101,9 +104,9 @@ def _tile(
         prediction = predict(one, evaluation.protocol, (clip.frame.shape[1], clip.frame.shape[2]))
     sure = float(records.confidence[i])
     accepted = threshold is None or sure >= threshold
-    heard = row.label or (row.kind if row.kind in ("silence", "noise") else "the room")
+    heard = brief(row.label, LETTERS) or (row.kind if row.kind in ("silence", "noise") else "the room")
     text = f"hears {heard}" + ("" if threshold is None else ": visible" if accepted else ": no visible source")
-    detail = f"cIoU {records.ciou[i]:.2f}" if row.positive else f"negative, {row.kind}"
+    detail = f"cIoU {records.ciou[i]:.2f}" if row.positive else f"negative, {brief(row.kind, LETTERS)}"
     mask = prediction.mask[0].numpy() if accepted else None
     score = stretch(prediction.score[0].numpy(), *colors)
     return Tile(clip.frame, score, f"{text}\n{detail}, confidence {sure:.2f}", mask, row.boxes, row.id)

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from earsight.errors import DataError, EarsightError, UsageError
+from earsight.escape import visible
 from earsight.files import read_json
 from earsight.header import unusable
 from earsight.metrics.base import Records
 from earsight.protocols import Protocol
-from earsight.tabular import called, plain
+from earsight.tabular import called
 
 
 @dataclass(frozen=True)
@@ -65,14 +66,14 @@ class Result:
             return "-"
         some = f", {self.training.get('clips', '?')} clips" if self.training.get("limit") else ""
         truth = ", with ground truth" if self.training.get("supervised") else ""
-        return plain(f"{self.training['on']}{some}{truth}")
+        return visible(f"{self.training['on']}{some}{truth}")
 
     @property
     def early_stop(self) -> str:
         """Whether its epoch was chosen by results, and on what; "-" when that is unknown."""
         if "epoch" not in self.training:
             return "-"
-        return "no" if self.training["epoch"] == "last" else plain(f"by {self.training.get('val') or 'validation'}")
+        return "no" if self.training["epoch"] == "last" else visible(f"by {self.training.get('val') or 'validation'}")
 
     def rebuilt(self) -> Protocol | None:
         """The protocol as it was, or None when this earsight no longer does the same arithmetic."""
@@ -95,7 +96,7 @@ class Result:
         try:
             return Records.read(self.records)
         except (OSError, ValueError) as error:  # what pyarrow raises for a damaged file is one of these
-            told = plain(str(error))
+            told = " ".join(str(error).split())
             raise DataError(
                 f"Expected the records of a report, but {self.records} cannot be read ({told}). Write the report again."
             ) from error
@@ -114,7 +115,7 @@ def read_report(folder: Path) -> list[Result]:
         values = read_json(path)
         found = [_result(folder, one) for one in values["evaluations"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        told = f"no {error}" if isinstance(error, KeyError) else plain(str(error))
+        told = f"no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
         raise DataError(
             f"Expected the numbers of a report, but {path} cannot be read ({told}). Write the report again."
         ) from error
@@ -136,7 +137,7 @@ def _result(folder: Path, one: dict[str, Any]) -> Result:
     metrics = {key: math.nan if value is None else float(value) for key, value in one["metrics"].items()}
     return Result(
         folder,
-        plain(one["model"]),
+        visible(one["model"]),
         one["set"],
         one["list_hash"],
         one.get("audio", "real"),

@@ -14,12 +14,12 @@ from earsight.config import need
 from earsight.data.clips import ClipSet, open_set
 from earsight.data.lists import some
 from earsight.errors import DataError, EarsightError, UsageError
+from earsight.escape import visible
 from earsight.evaluate import Evaluation, need_truth
 from earsight.mapfile import MapFile
 from earsight.metrics.base import Records
 from earsight.protocols import Protocol
 from earsight.scoring import score
-from earsight.tabular import plain
 
 NO_MAP = "no map"
 SLACK = 1e-3
@@ -173,7 +173,7 @@ def score_file(
             protocol,
             audio=audio,
             failures=tuple((id, NO_MAP) for id in matched.missing),
-            model=plain(name) or called(maps_file),
+            model=visible(name.strip()) or called(maps_file),
             warnings=warnings,
         )
         for i, protocol in enumerate(protocols)
@@ -203,7 +203,7 @@ def unused_confidence(maps_file: MapFile, protocols: Sequence[Protocol]) -> tupl
 def called(maps_file: MapFile) -> str:
     """What to call the model that made a file: the file's own name."""
     path = maps_file.path.resolve()
-    return plain(path.name if path.is_dir() else path.stem)
+    return visible(path.name if path.is_dir() else path.stem)
 
 
 def _named(ids: Sequence[str]) -> str:

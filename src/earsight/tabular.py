@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, get_args
 
 from earsight.config import need
+from earsight.escape import csv_cell, latex, markdown, visible
 from earsight.metrics.base import heading
 
 Format = Literal["text", "markdown", "csv", "latex"]
 Rows = Sequence[Mapping[str, str]]
 _NUMBER = r"[-+]?\d+(?:\.\d+)?"
-_TEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
-}
 
 
 def render(
@@ -56,7 +47,7 @@ def table(rows: Rows, format: Literal["text", "markdown"] = "text") -> str:
     if not rows:
         return ""
     number = list(numeric(rows).values())
-    written = plain if format == "text" else marked
+    written = visible if format == "text" else markdown
     head, *body = ([written(word) for word in line] for line in (rows[0], *(row.values() for row in rows)))
     width = [max(3, *map(len, column)) for column in zip(head, *body, strict=True)]
 
@@ -75,40 +66,13 @@ def numeric(rows: Rows) -> dict[str, bool]:
     return {name: all(re.fullmatch(pattern, row[name]) for row in rows) for name in rows[0]} if rows else {}
 
 
-def plain(text: str) -> str:
-    r"""One line: what would end a line or a table cell, or move the cursor, becomes a space.
-
-    >>> plain(" a\n\tb\x1b[2J ")
-    'a b [2J'
-    """
-    return re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", text).strip()
-
-
-def marked(text: str) -> str:
-    """One line that Markdown shows as it is, without HTML and inside its table cell.
-
-    >>> print(marked("<b>a|b</b>"))
-    &lt;b&gt;a\\|b&lt;/b&gt;
-    """
-    return html.escape(plain(text), quote=False).replace("|", "\\|")
-
-
 def called(model: str, audio: str) -> str:
     """What the line of a model is called that heard the clips' own sound (or, as a prior, none), or another.
 
     >>> called("slavc", "real"), called("slavc", "silent")
     ('slavc', 'slavc, silent audio')
     """
-    return plain(model) if audio in ("real", "none") else f"{plain(model)}, {audio} audio"
-
-
-def escape(text: str) -> str:
-    r"""Text that LaTeX sets as it is, on one line.
-
-    >>> print(escape("50% of a_b & {c} \\ ~"))
-    50\% of a\_b \& \{c\} \textbackslash{} \textasciitilde{}
-    """
-    return "".join(_TEX.get(letter, letter) for letter in plain(text))
+    return visible(model if audio in ("real", "none") else f"{model}, {audio} audio")
 
 
 def title(metric: str, gammas: Collection[float] = ()) -> str:
@@ -141,8 +105,8 @@ def _csv(rows: Rows) -> str:
     if not rows:
         return ""
     out = io.StringIO()
-    body = (["" if value == "-" else plain(value) for value in row.values()] for row in rows)
-    csv.writer(out, lineterminator="\n").writerows([list(rows[0]), *body])
+    body = (["" if value == "-" else csv_cell(value) for value in row.values()] for row in rows)
+    csv.writer(out, lineterminator="\n").writerows([list(map(csv_cell, rows[0])), *body])
     return out.getvalue().rstrip("\n")
 
 
@@ -156,11 +120,11 @@ def _latex(rows: Rows, bold: Collection[tuple[int, str]], rules: Collection[int]
         "% needs \\usepackage{booktabs}",
         f"\\begin{{tabular}}{{{''.join('r' if number[name] else 'l' for name in names)}}}",
         "\\toprule",
-        " & ".join(map(escape, names)) + " \\\\",
+        " & ".join(map(latex, names)) + " \\\\",
         "\\midrule",
     ]
     for i, row in enumerate(rows):
-        cells = [escape("--" if row[name] == "-" else row[name]) for name in names]
+        cells = [latex("--" if row[name] == "-" else row[name]) for name in names]
         cells = [f"\\textbf{{{c}}}" if (i, n) in bold else c for c, n in zip(cells, names, strict=True)]
         lines += (["\\midrule"] if i in rules else []) + [" & ".join(cells) + " \\\\"]
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"])

@@ -225,7 +225,7 @@ def test_hostile_files_end_in_one_line(maps: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_name_is_one_line_wherever_it_is_shown(maps: Path, capsys: Captured) -> None:
     assert main(["score", str(maps), "--on", "toybox", "--protocol", "exact", "--name", "my\n\tmodel\x1b "]) == 0
-    assert capsys.readouterr().out.splitlines()[1].startswith("toybox:extended  my model  ")
+    assert capsys.readouterr().out.splitlines()[1].startswith("toybox:extended  my\\n\\tmodel\\x1b  ")
     assert main(["score", str(maps), "--on", "toybox", "--protocol", "exact", "--name", " \n", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["evaluations"][0]["model"] == "theirs"
 

@@ -95,7 +95,7 @@ def test_missing_and_damaged_records_are_told(tmp_path: Path) -> None:
 
 def test_a_name_of_several_lines_becomes_one(tmp_path: Path) -> None:
     (result,) = read_report(write(tmp_path, {**entry(tmp_path, audio="silent"), "model": "my\n\tmodel"}))
-    assert result.called == "my model, silent audio"
+    assert result.called == "my\\n\\tmodel, silent audio"
 
 
 @pytest.mark.parametrize(

@@ -117,3 +117,10 @@ def test_without_tensorboard_only_the_rows_are_written(tmp_path: Path, monkeypat
     log.write({"step": 1})
     log.close()
     assert [path.name for path in tmp_path.iterdir()] == [LOG]
+
+
+def test_no_name_steers_the_terminal_through_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    bar = Bar(total=2, done=0, batch_size=1, main=True)
+    bar.line("on a\x1b[2J\nerror: b\u202e")
+    bar.close()
+    assert capsys.readouterr().err == "on a\\x1b[2J\\nerror: b\\u202e\n"

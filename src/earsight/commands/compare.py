@@ -14,10 +14,11 @@ from earsight.commands.screen import note, say, say_json
 from earsight.compare import NONE, Comparison, Shown, best, compare, leading
 from earsight.config import need
 from earsight.errors import UsageError
+from earsight.escape import markdown, visible
 from earsight.files import refuse_existing, write_text
 from earsight.metrics.base import higher_is_better
 from earsight.results import read_report
-from earsight.tabular import Format, comment, marked, render, title
+from earsight.tabular import Format, comment, render, title
 
 CHANCE = 0.05
 """Differences with a p below this are called unlikely to be chance."""
@@ -66,8 +67,8 @@ def run(
         say_json(values)
     else:
         say(text)
-        if notes:
-            note(notes)
+        for told in notes.splitlines():
+            note(told)
     if out is not None:
         write_text(out, text + "\n")
         note(f"table: {out}")
@@ -84,7 +85,7 @@ def texts(found: Sequence[Comparison], metrics: Sequence[str], format: Format) -
     for one in found:
         bold = {(i, title(metric, one.gammas)) for metric in metrics for i in best(one.rows, metric)}
         begins = [i for i in range(1, len(one.rows)) if one.rows[i].ours != one.rows[i - 1].ours]
-        head = f"## {marked(one.set)}\n" if format == "markdown" else comment(one.set, format)
+        head = f"## {markdown(one.set)}\n" if format == "markdown" else comment(visible(one.set), format)
         parts += [f"{head}\n{render([line(row, metrics, one.gammas) for row in one.rows], format, bold, begins)}"]
         if said := remarks(one, metrics, "- " if format == "markdown" else ""):
             parts += [comment(said, format)]
@@ -116,7 +117,7 @@ def remarks(one: Comparison, metrics: Sequence[str], bullet: str = "") -> str:
     said += one.untested
     if one.tests:
         said += [COVERED] + ([MANY] if len(one.tests) * len(metrics) > 1 else [])
-    return "\n".join(f"{bullet}{marked(each)}" if bullet else each for each in said)
+    return "\n".join(f"{bullet}{markdown(each)}" if bullet else visible(each) for each in said)
 
 
 def words(metric: str, d: Difference) -> str:

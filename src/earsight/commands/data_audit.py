@@ -10,6 +10,7 @@ from earsight.config import need
 from earsight.data.audit import Listing, Overlap, audit, listing
 from earsight.data.files import lines
 from earsight.errors import EarsightError
+from earsight.escape import visible
 from earsight.files import refuse_existing, write_csv, write_text
 
 SHOWN = 3
@@ -38,7 +39,7 @@ def run(
     if json:
         say_json({"train": train.name, "clips": len(train.ids), "tests": list(map(_values, tests, found))})
     else:
-        say(f"{train.name}: {len(train.ids)} training clips\n\n{_table(tests, found)}")
+        say(f"{visible(train.name)}: {len(train.ids)} training clips\n\n{_table(tests, found)}")
         for line in (line for pair in zip(tests, found, strict=True) for line in _examples(*pair)):
             say(line)
     for test in (test for test, each in zip(tests, found, strict=True) if not each.shared):
@@ -92,11 +93,11 @@ def _examples(test: Listing, found: Overlap) -> list[str]:
     said = []
     if found.same_clip:
         more = ", ..." if len(found.same_clip) > SHOWN else ""
-        said.append(f"\n{test.name}, same clip: {', '.join(found.same_clip[:SHOWN])}{more}")
+        said.append(f"\n{test.name}, same clip: {visible(', '.join(found.same_clip[:SHOWN]))}{more}")
     if found.same_video:
         some = [f"{id} (trained on {', '.join(parts[:SHOWN])})" for id, parts in found.same_video[:SHOWN]]
         more = ", ..." if len(found.same_video) > SHOWN else ""
-        said.append(f"\n{test.name}, same video: {', '.join(some)}{more}")
+        said.append(f"\n{test.name}, same video: {visible(', '.join(some))}{more}")
     return said
 
 

@@ -10,6 +10,7 @@ from earsight.config import need
 from earsight.data.check import FAILURES, KINDS, Findings, check
 from earsight.data.clips import missing_list, open_set, with_split
 from earsight.data.files import lines
+from earsight.escape import visible
 from earsight.files import refuse_existing, write_csv, write_text
 
 SHOWN = 10
@@ -63,13 +64,14 @@ def page(found: Findings, clips: int) -> str:
     """Counts of everything that was looked for, then the first clips of each kind of problem."""
     of = "" if found.looked == clips else f" of {clips}"
     table = [(kind, f"{found.counts.get(kind, 0):>6}", about) for kind, about in KINDS.items()]
-    said = [f"{found.name}: {found.looked}{of} clips, {len(found.good)} without a problem", "", columns(table)]
+    head = f"{found.name}: {found.looked}{of} clips, {len(found.good)} without a problem"
+    said = [head, "", *columns(table).split("\n")]
     for kind in found.counts:
         named = [problem for problem in found.problems if problem.kind == kind]
         said += ["", f"{kind}{'' if kind in FAILURES else ' (remark)'}:"]
         said += [f"  {problem.id}: {problem.detail}" for problem in named[:SHOWN]]
         said += [f"  and {len(named) - SHOWN} more"] if len(named) > SHOWN else []
-    return "\n".join(said)
+    return "\n".join(map(visible, said))
 
 
 def _write(out: Path, found: Findings) -> None:

@@ -13,6 +13,7 @@ from earsight.data.manifest import is_pack, splits_in
 from earsight.data.pack import find
 from earsight.data.pack_check import Verified, verify
 from earsight.errors import DataError
+from earsight.escape import visible
 
 SHOWN = 10
 
@@ -63,7 +64,7 @@ def page(found: Verified) -> str:
         said.append(f"  not packed, since they could not be read (remark): {len(found.failed)}")
         said += [f"    {failed.id}: {failed.reason}" for failed in found.failed[:SHOWN]]
         said += [f"    and {len(found.failed) - SHOWN} more"] if len(found.failed) > SHOWN else []
-    return "\n".join(said)
+    return "\n".join(map(visible, said))
 
 
 def values(found: Verified) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from earsight.data.clips import open_set, with_split
 from earsight.data.manifest import Settings, is_pack
 from earsight.data.packing import Outcome, pack
 from earsight.data.plan import Part, Plan
+from earsight.escape import visible
 from earsight.files import write_text
 from earsight.tabular import clips_per_second
 
@@ -120,7 +121,7 @@ def page(outcome: Outcome, clips: int) -> str:
     if failed:
         said += [f"not packed: {len(failed)}", *(f"  {one.id}: {one.reason}" for one in failed[:SHOWN])]
         said += [f"  and {len(failed) - SHOWN} more"] if len(failed) > SHOWN else []
-    return "\n".join(said)
+    return "\n".join(map(visible, said))
 
 
 def values(outcome: Outcome, clips: int) -> dict[str, Any]:

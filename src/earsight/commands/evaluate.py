@@ -16,7 +16,8 @@ from earsight.config import need, need_workers
 from earsight.data.clips import ClipSet, open_set
 from earsight.data.controls import Audio
 from earsight.device import own_device, pick_device
-from earsight.errors import UsageError
+from earsight.errors import EarsightError, UsageError
+from earsight.escape import visible
 from earsight.evaluate import Evaluation, Failures, center_prior, evaluate_all, need_truth
 from earsight.files import refuse_existing
 from earsight.object_prior import ObjectPrior
@@ -161,7 +162,7 @@ def tell(
     else:
         say(page(evaluations))
     if out is not None:
-        report.write_report(out, evaluations, tiles=tiles, extra=extra, force=force)
+        report.write_report(out, evaluations, tiles=tiles, extra=extra, force=force, note=note)
         note(f"report: {out / 'report.html'}")
 
 
@@ -211,10 +212,17 @@ def need_dense(asked: Sequence[Protocol]) -> None:
 
 
 def pictures(many: Sequence[Evaluation], clip_set: ClipSet, loaded: Weights) -> Mapping[str, Sequence[Tile]]:
-    """Overlays under the first protocol that can be drawn: the adaptive one's masks need the ground truth."""
+    """Overlays under the first protocol that can be drawn: the adaptive one's masks need the ground truth.
+
+    Without a clip that cannot be read again there are none, and the numbers stay.
+    """
     for one in many:
         if one.protocol.threshold != "adaptive":
-            return gallery.groups(one, clip_set, loaded.model, threshold_of(loaded, one.protocol))
+            try:
+                return gallery.groups(one, clip_set, loaded.model, threshold_of(loaded, one.protocol))
+            except EarsightError as error:
+                note(f"no pictures of clips: {error}")
+                return {}
     return {}
 
 
@@ -255,7 +263,9 @@ def refuse_report(out: Path | None, force: bool) -> None:
 def page(evaluations: Sequence[Evaluation]) -> str:
     """The table, and under it what each set was measured with."""
     measured = dict.fromkeys(
-        f"{e.set_name}: protocol {e.protocol}, {e.protocol.map} maps thresholded, list {e.list_hash} ({e.n} clips)"
+        visible(
+            f"{e.set_name}: protocol {e.protocol}, {e.protocol.map} maps thresholded, list {e.list_hash} ({e.n} clips)"
+        )
         for e in evaluations
     )
     return "\n".join([report.table(report.lines(evaluations)), "", "Values in percent.", *measured])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from earsight.commands.screen import note, pairs, say, say_json
 from earsight.config import need
+from earsight.escape import visible
 from earsight.files import refuse_existing
 
 
@@ -20,6 +21,6 @@ def run(weights: Path, out: Path, *, opset: int = 18, force: bool = False, json:
     if json:
         say_json({"file": str(done.path), **facts})
     else:
-        say(f"{done.path}\n{pairs({**facts, 'difference': f'{done.difference:.1e} at most from torch'})}")
+        say(f"{visible(str(done.path))}\n{pairs({**facts, 'difference': f'{done.difference:.1e} at most from torch'})}")
         note(f"next: {shlex.join(['earsight', 'localize', str(done.path), 'VIDEO'])}")
     return 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from earsight.commands.screen import note, pairs, say, say_json
 from earsight.config import need
 from earsight.errors import UsageError
+from earsight.escape import visible
 from earsight.official import import_checkpoint
 
 
@@ -20,6 +21,6 @@ def run(checkpoint: Path, out: Path, *, method: str = "", force: bool = False, j
     if json:
         say_json({**facts, "weights": str(out)})
     else:
-        say(f"{out}\n{pairs(facts)}")
+        say(f"{visible(str(out))}\n{pairs(facts)}")
         note(f"next: {shlex.join(['earsight', 'localize', str(out), 'VIDEO'])}")
     return 0

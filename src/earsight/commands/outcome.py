@@ -7,8 +7,9 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from earsight.commands.screen import process, visible
+from earsight.commands.screen import process
 from earsight.errors import EarsightError, UsageError
+from earsight.escape import visible
 
 
 def exit_code(run: Callable[[], int]) -> int:

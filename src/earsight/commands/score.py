@@ -14,11 +14,11 @@ from earsight.config import need
 from earsight.data.audit import leaks
 from earsight.data.clips import open_set
 from earsight.errors import UsageError
+from earsight.escape import visible
 from earsight.evaluate import Evaluation, center_prior
 from earsight.mapfile import open_maps
 from earsight.protocols import Protocol
 from earsight.score import called, match, need_confidence, score_file
-from earsight.tabular import plain
 
 CENTER = "center-prior"
 """In place of maps: the centre prior alone, with the ceiling of each protocol."""
@@ -61,7 +61,7 @@ def run(
         match(file, clip_set, allow_missing=allow_missing, ignore_extra=ignore_extra, data=data)
         need_confidence(file, how)
     leak = leaks(trained_on, data, clip_set, must=True) if trained_on else None
-    given_name = plain(name)
+    given_name = visible(name.strip())
     name = given_name or (called(files["real"]) if files else "")
     found: list[Evaluation] = []
     for audio, file in files.items():

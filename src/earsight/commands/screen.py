@@ -10,12 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
 
+from earsight.escape import visible
+
 EVERY = 10.0
 """Seconds between two lines of progress where there is no terminal to draw a bar on."""
-
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
-_CONTROL |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
-"""Codes that move the cursor or turn the direction of writing, and how they are shown."""
 
 
 class Report(Protocol):
@@ -30,22 +28,13 @@ def process() -> int:
 
 
 def say(text: str) -> None:
-    """A result, on stdout."""
+    """A result, on stdout, of any number of lines: names inside it were made visible by whoever put them there."""
     _write(sys.stdout, text)
 
 
 def note(text: str) -> None:
-    """Something about the work, on stderr."""
-    _write(sys.stderr, text)
-
-
-def visible(text: str) -> str:
-    """Text whose control characters are written out: a name out of a stranger's file must not steer the terminal.
-
-    >>> print(visible("clip\\x1b[2J"))
-    clip\\x1b[2J
-    """
-    return text.translate(_CONTROL)
+    """Something about the work, in one line on stderr."""
+    _write(sys.stderr, visible(text))
 
 
 def say_json(value: object) -> None:
@@ -59,8 +48,9 @@ def pairs(values: Mapping[str, object], indent: int = 2) -> str:
       method  slavc
       dim     128
     """
-    width = max((len(name) for name in values), default=0)
-    return "\n".join(" " * indent + f"{name:<{width}}  {value}".rstrip() for name, value in values.items())
+    shown = {visible(name): visible(str(value)) for name, value in values.items()}
+    width = max(map(len, shown), default=0)
+    return "\n".join(" " * indent + f"{name:<{width}}  {value}".rstrip() for name, value in shown.items())
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -82,8 +72,9 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
     toybox  drawn toys
     pairs   a folder
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(f"{w:<{n}}" for w, n in zip(row, widths, strict=True)).rstrip() for row in rows)
+    shown = [list(map(visible, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    return "\n".join("  ".join(f"{w:<{n}}" for w, n in zip(row, widths, strict=True)).rstrip() for row in shown)
 
 
 @contextmanager
@@ -115,13 +106,16 @@ def _bar(label: str) -> Iterator[Report]:
 
     shown = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*shown, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda done, total, now="": bar.update(task, completed=done, total=total, description=now or label)
+        task = bar.add_task(visible(label), total=None)
+        yield lambda done, total, now="": bar.update(
+            task, completed=done, total=total, description=visible(now or label)
+        )
 
 
 def _write(stream: TextIO | None, text: str) -> None:
     if process() == 0 and stream is not None:  # None where it was closed before the start, with >&-
         # A name with characters that the terminal lacks must not end the command.
         encoding = getattr(stream, "encoding", None) or "utf-8"
-        stream.write(visible(text).encode(encoding, "replace").decode(encoding, "replace") + "\n")
+        shown = "\n".join(map(visible, text.split("\n")))
+        stream.write(shown.encode(encoding, "replace").decode(encoding, "replace") + "\n")
         stream.flush()

@@ -11,6 +11,7 @@ from earsight import files, registry
 from earsight.commands.screen import flat, pairs, say, say_json
 from earsight.data.manifest import BEGUN, MANIFEST, is_pack, read_json, read_manifest, splits_in
 from earsight.errors import EarsightError, UsageError
+from earsight.escape import visible
 from earsight.header import unusable
 from earsight.metrics.base import headings, without_negatives
 from earsight.train.log import read_log, shown
@@ -88,7 +89,7 @@ def weights_text(values: dict[str, Any]) -> str:
     if values.get("knows"):
         head["knows"] = values["knows"]
     kind = "an exported earsight model" if values["kind"] == "exported" else "earsight weights"
-    parts = [f"{values['path']}: {kind}", pairs(head)]
+    parts = [f"{visible(values['path'])}: {kind}", pairs(head)]
     titles = {"config": "settings", "inputs": "inputs", "imported": "imported from", "training": "training",
               "versions": "versions"}  # fmt: skip
     for key, title in titles.items():
@@ -161,7 +162,7 @@ def run_text(values: dict[str, Any]) -> str:
     }
     if values["state"] == "finished":
         head["calibration"] = _calibration(values)
-    parts = [f"{values['path']}: a run of {values['settings'].get('method')}", pairs(head)]
+    parts = [f"{visible(values['path'])}: a run of {visible(str(values['settings'].get('method')))}", pairs(head)]
     if values["validation"]:
         parts += [f"last validation{_MORE}:", pairs(_chosen(values["validation"]), 4)]
     parts += [
@@ -169,11 +170,11 @@ def run_text(values: dict[str, Any]) -> str:
         pairs({k.replace("config.", "method.", 1): v for k, v in flat(values["settings"]).items()}, 4),
     ]
     if values["log"]:
-        parts += ["last lines of the log:", *(f"    {_line(row)}" for row in values["log"])]
+        parts += ["last lines of the log:", *(f"    {visible(_line(row))}" for row in values["log"])]
     if values["state"] == "can be resumed":
         names = [str(values["settings"].get(key) or "").partition(":")[0] for key in ("method", "on", "val")]
         again = registry.command(["earsight", "train", "--out", values["path"], "--resume"], *names)
-        parts += [f"go on with: {again}"]
+        parts += [visible(f"go on with: {again}")]
     return "\n".join(parts)
 
 
@@ -187,8 +188,8 @@ def report_text(values: dict[str, Any]) -> str:
     if not table.is_file():
         raise UsageError(f"Expected {table} beside metrics.json, but it is not there. Use --json to see the numbers.")
     page = Path(values["path"]) / "report.html"
-    told = f", with a page for the browser: {page}" if page.is_file() else ""
-    return f"{values['path']}: a report{told}\n\n{table.read_text(encoding='utf-8').rstrip()}"
+    told = f", with a page for the browser: {visible(str(page))}" if page.is_file() else ""
+    return f"{visible(values['path'])}: a report{told}\n\n{table.read_text(encoding='utf-8').rstrip()}"
 
 
 def of_pack(path: Path) -> dict[str, Any]:
@@ -217,11 +218,9 @@ def of_pack(path: Path) -> dict[str, Any]:
 
 
 def pack_text(values: dict[str, Any]) -> str:
-    parts = [f"{values['path']}: a pack" + ("" if values["splits"] else ", with nothing in it")]
+    parts = [f"{visible(values['path'])}: a pack" + ("" if values["splits"] else ", with nothing in it")]
     for split in values["splits"]:
-        parts.append(
-            f"{split['set']}:" if split["finished"] else f"{split['set']}: not finished; run data prepare again"
-        )
+        parts.append(visible(split["set"]) + (":" if split["finished"] else ": not finished; run data prepare again"))
         if split["finished"]:
             packed, failed = split["settings"], split["failed"]
             facts = {
@@ -256,7 +255,7 @@ def media_text(values: dict[str, Any]) -> str:
         if values["has_audio"]
         else "none",
     }
-    return f"{values['path']}: a media file\n{pairs({k: v for k, v in facts.items() if v is not None})}"
+    return f"{visible(values['path'])}: a media file\n{pairs({k: v for k, v in facts.items() if v is not None})}"
 
 
 def _read_json(path: Path, what: str, needed: Mapping[str, type]) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from earsight.escape import brief, html
 from earsight.heatmap import overlay, stretch
 from earsight.localize.chart import INK, chart
 from earsight.localize.draw import FAINT, captioned, tint
@@ -114,7 +114,7 @@ def strip(tiles: Sequence[tuple[Moment, U8]]) -> tuple[Still, ...]:
 
 def _img(data: bytes, words: str, side: int) -> str:
     coded = base64.b64encode(data).decode()
-    return f'<img src="data:image/jpeg;base64,{coded}" alt="{escape(words)}" style="max-width:min(100%,{side}px)">'
+    return f'<img src="data:image/jpeg;base64,{coded}" alt="{html(words)}" style="max-width:min(100%,{side}px)">'
 
 
 def _figure(still: Still) -> str:
@@ -125,7 +125,7 @@ def _figure(still: Still) -> str:
 
 
 def _verdict(verdict: str) -> str:
-    return f'<b style="color:{INK[verdict]}">{escape(verdict)}</b>'
+    return f'<b style="color:{INK[verdict]}">{html(verdict)}</b>'
 
 
 def _boxes(boxes: Sequence[PixelBox]) -> str:
@@ -148,6 +148,5 @@ def _name(path: str) -> str:
 
 
 def _text(value: str) -> str:
-    """Any text for a page: cut where it is long, bytes that are no text become question marks."""
-    plain = value.encode("utf-8", "replace").decode()
-    return escape(plain if len(plain) <= _LONGEST else plain[: _LONGEST - 3] + "...")
+    """Any text for a page, cut where it is long."""
+    return html(brief(value, _LONGEST))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from earsight.config import need
 from earsight.errors import EarsightError, MediaError
+from earsight.escape import visible
 from earsight.files import local_path
 from earsight.localize.files import MARK, USUAL, check_formats, make_way, outputs
 from earsight.localize.localizer import Localizer
@@ -254,4 +255,4 @@ def _named(pairs: Iterable[tuple[Path, Path | None]]) -> list[_Job]:
 
 def _reason(error: EarsightError, path: Path) -> str:
     """The message without the name of the file, which stands beside it."""
-    return str(error).removeprefix(f"{path}: ")
+    return str(error).removeprefix(f"{visible(str(path))}: ")

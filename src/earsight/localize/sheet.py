@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
+from earsight.escape import brief
 from earsight.localize.draw import drawn, words
 from earsight.localize.files import write_file
 from earsight.localize.pictured import small
@@ -142,8 +143,8 @@ def write_sheet(path: Path, tiles: Sequence[tuple[Moment, U8]], timeline: Timeli
         axes.set_title(f"{clock(moment.time)}   {words(moment)}",
                        fontsize=9, color=_ink(moment), loc="left", pad=3)  # fmt: skip
     _confidence(bottom.subplots(), timeline)
-    # A file may be called anything: dollar signs are no formula, and bytes that are no text become question marks.
-    name = Path(timeline.source).name.encode("utf-8", "replace").decode()
+    # A file may be called anything: dollar signs are no formula.
+    name = brief(Path(timeline.source).name, 120)
     top.suptitle(name, fontsize=12, fontweight="bold", x=0.012, ha="left", parse_math=False)
     if timeline.notes:
         notes = "\n".join(f"Note: {note}" for note in timeline.notes)

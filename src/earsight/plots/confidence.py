@@ -7,7 +7,7 @@ import numpy as np
 from earsight.errors import UsageError
 from earsight.metrics import average_precision, max_f1
 from earsight.metrics.base import Records, hits
-from earsight.plots.figure import GREY, PALETTE, Target, key, need_positives, new_figure, save
+from earsight.plots.figure import GREY, PALETTE, Target, key, label, need_positives, new_figure, save
 from earsight.protocols import Protocol
 from earsight.types import POSITIVE
 
@@ -56,12 +56,12 @@ def confidence_histogram(path: Target, records: Records, threshold: float | None
     figure, axes = new_figure()
     for i, kind in enumerate(kinds):
         values = records.confidence[records.kind == kind]
-        color, label = PALETTE[i % len(PALETTE)], f"{kind} ({len(values)})"
+        color, named = PALETTE[i % len(PALETTE)], label(f"{kind} ({len(values)})")
         share = np.full(len(values), 1 / len(values))
         if kind == POSITIVE:
-            axes.hist(values, bins, weights=share, color=color, alpha=0.3, label=label)
+            axes.hist(values, bins, weights=share, color=color, alpha=0.3, label=named)
         else:
-            axes.hist(values, bins, weights=share, color=color, histtype="step", lw=2, label=label)
+            axes.hist(values, bins, weights=share, color=color, histtype="step", lw=2, label=named)
     if threshold is not None:
         axes.axvline(threshold, color=GREY, ls="--", lw=1.2, label=f"threshold {threshold:.3f}")
     axes.set(xlabel="Confidence", ylabel="Share of the kind")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from earsight.errors import UsageError
+from earsight.escape import brief
 from earsight.files import write_atomically
 from earsight.metrics.base import Records
 
@@ -20,6 +22,7 @@ Target = Path | BinaryIO
 # Colours that stay apart for people with any kind of colour vision; the first is always the model or the positives.
 PALETTE = ("#0072B2", "#D55E00", "#E69F00", "#CC79A7", "#009E73", "#56B4E9", "#5A5A5A")
 GREY = "#8A8A8A"
+_LETTERS = 70  # of a name, as many as are as wide as one plot
 
 
 def new_figure(rows: int = 1, columns: int = 1, size: tuple[float, float] | None = None) -> tuple[Figure, Any]:
@@ -32,6 +35,12 @@ def new_figure(rows: int = 1, columns: int = 1, size: tuple[float, float] | None
     for one in np.ravel(np.array(axes, dtype=object)):
         _plain(one)
     return figure, axes
+
+
+def label(name: str) -> str:
+    """A name as a legend shows it, which leaves out labels that begin with an underscore."""
+    shown = brief(name, _LETTERS)
+    return f" {shown}" if shown.startswith("_") else shown
 
 
 def key(figure: Figure) -> None:
@@ -50,14 +59,23 @@ def key(figure: Figure) -> None:
 
 
 def save(figure: Figure, to: Target) -> None:
-    """Write the figure as PNG, without a version inside: the same numbers give the same bytes."""
+    """Write the figure as PNG, without a version inside: the same numbers give the same bytes.
+
+    Dollar signs in it are no formulas, and letters that the font lacks are drawn as boxes.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
 
     canvas: Any = FigureCanvasAgg(figure)
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
 
     def draw(target: Target) -> None:
-        # As savefig does, which draws a figure with a layout twice. Smaller by a fiftieth would take twice the time.
-        canvas.print_png(target, metadata={"Software": None}, pil_kwargs={"compress_level": 4})
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
+            # As savefig does, which draws a figure with a layout twice. Smaller by a fiftieth would take twice the
+            # time.
+            canvas.print_png(target, metadata={"Software": None}, pil_kwargs={"compress_level": 4})
 
     if isinstance(to, Path):
         write_atomically(to, draw)

@@ -9,7 +9,7 @@ import numpy as np
 from earsight.errors import UsageError
 from earsight.metrics import iou_sweep, prediction_size, sizes
 from earsight.metrics.base import SIZES, Records
-from earsight.plots.figure import GREY, PALETTE, Target, key, need_positives, new_figure, save
+from earsight.plots.figure import GREY, PALETTE, Target, key, label, need_positives, new_figure, save
 from earsight.protocols import Protocol
 
 
@@ -22,7 +22,7 @@ def ap_against_iou(path: Target, records: Mapping[str, Records], protocol: Proto
     for i, (name, some) in enumerate(records.items()):
         need_positives(some)
         thresholds, values = iou_sweep.curve(some, protocol)
-        axes.plot(thresholds, 100 * values, "o-", ms=3.5, lw=2, color=PALETTE[i % len(PALETTE)], label=name)
+        axes.plot(thresholds, 100 * values, "o-", ms=3.5, lw=2, color=PALETTE[i % len(PALETTE)], label=label(name))
     axes.set(xlim=(0, 1), xlabel="cIoU that makes a hit", ylabel="AP (%)")
     axes.set_ylim(0, max(1.0, 1.08 * axes.dataLim.y1))
     axes.set_title("AP against the IoU threshold", loc="left")

@@ -9,7 +9,7 @@ import numpy as np
 
 from earsight.errors import UsageError
 from earsight.metrics.base import TITLES
-from earsight.plots.figure import PALETTE, Target, new_figure, save
+from earsight.plots.figure import PALETTE, Target, label, new_figure, save
 
 
 def training_curve(path: Target, rows: Sequence[Mapping[str, Any]], x: str = "step") -> None:
@@ -39,7 +39,9 @@ def training_curve(path: Target, rows: Sequence[Mapping[str, Any]], x: str = "st
             at, values = np.array(points).T
             scale = 1 if axes is pair[0] else 100
             marker = "o" if len(at) < 40 else ""
-            axes.plot(at, scale * values, marker=marker, ms=3.5, lw=1.8, color=PALETTE[i % len(PALETTE)], label=name)
+            axes.plot(
+                at, scale * values, marker=marker, ms=3.5, lw=1.8, color=PALETTE[i % len(PALETTE)], label=label(name)
+            )
         axes.set_xlabel(x.capitalize())
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_title(title, loc="left")

@@ -17,7 +17,7 @@ from earsight.evaluate import Evaluation
 from earsight.files import write_bytes, write_text
 from earsight.plots import Tile
 from earsight.report.card import Card
-from earsight.report.drawn import of_group, of_log, of_tiles
+from earsight.report.drawn import of_group, of_log, of_tiles, pngs
 from earsight.report.groups import groups, names
 from earsight.report.markdown import markdown_card
 from earsight.report.page import Content, web_page
@@ -37,13 +37,14 @@ def write_report(
     extra: Mapping[str, Any] | None = None,
     draws: int = 1000,
     force: bool = False,
+    note: Callable[[str], object] = lambda text: None,
 ) -> list[Path]:
     """Write report.html, metrics.json, table.md, records-SET.parquet and plots/*.png, and say which files those are.
 
     `tiles` are pictures by the title of their group, `log` holds training rows, `extra` plain JSON values; of these,
     "command" is shown as the way to make the report again, and the others go to metrics.json too. `draws` is how many
-    times clips are drawn for the intervals. Files that exist are only replaced with `force`. The same evaluations give
-    the same bytes.
+    times clips are drawn for the intervals. A plot that cannot be drawn is left out; the page and `note` say so. Files
+    that exist are only replaced with `force`. The same evaluations give the same bytes.
     """
     if not evaluations:
         raise UsageError("Expected at least one evaluation to report, but got none. Evaluate a set first.")
@@ -64,8 +65,21 @@ def write_report(
         )
 
     cards = [Card.of(group, draws) for group in grouped]
-    png = {plot.file: plot.png() for plot in drawn}
-    content = Content(cards, plots, tiles or {}, training, png, beside, command, extra)
+    png, undrawn = pngs(drawn)
+    for text in undrawn:
+        note(text)
+    beside = [name for name in beside if not name.startswith("plots/") or name.removeprefix("plots/") in png]
+    content = Content(
+        cards,
+        [[plot for plot in some if plot.file in png] for some in plots],
+        tiles or {},
+        [plot for plot in training if plot.file in png],
+        png,
+        beside,
+        command,
+        extra,
+        undrawn,
+    )
     card_of = {id(e): card for card in cards for e in card.group.evaluations}
     values = {
         "evaluations": [card_of[id(e)].to_json(e, records[id(e)]) for e in evaluations],

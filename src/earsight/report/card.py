@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from earsight import bootstrap
+from earsight.escape import visible
 from earsight.evaluate import Evaluation
 from earsight.metrics.base import TITLES, defined, hits
 from earsight.report.groups import Group, listed
 from earsight.report.judge import Drop, Interval, warnings_of
 from earsight.report.text import percent, shareable
-from earsight.tabular import plain
 
 DROPS = ("loc_acc", "ap")
 """The numbers of which the audio drop is measured."""
@@ -89,7 +89,7 @@ class Card:
         alone = len(models) == 1
         return list(
             dict.fromkeys(
-                text if alone or text in everyone else f"{plain(model)}: {text}"
+                text if alone or text in everyone else f"{visible(model)}: {text}"
                 for model, texts in self.warnings.items()
                 for text in texts
             )

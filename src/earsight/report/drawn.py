@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any
 
 from earsight import plots
+from earsight.errors import EarsightError
+from earsight.escape import brief
 from earsight.evaluate import Evaluation
 from earsight.plots import Target, Tile
 from earsight.report.groups import Group, called, slug
@@ -34,6 +36,19 @@ class Plot:
         file = io.BytesIO()
         self.draw(file)
         return file.getvalue()
+
+
+def pngs(plots: Sequence[Plot]) -> tuple[dict[str, bytes], list[str]]:
+    """The drawn plots by file name, and a sentence for each that could not be drawn: the numbers do not go with it."""
+    drawn: dict[str, bytes] = {}
+    undrawn = []
+    for plot in plots:
+        try:
+            drawn[plot.file] = plot.png()
+        except Exception as error:  # what matplotlib raises may be anything
+            why = f"{'' if isinstance(error, EarsightError) else f'{type(error).__name__}: '}{error}"
+            undrawn.append(f"The plot {plot.file} could not be drawn and is left out ({brief(why, 200)}).")
+    return drawn, undrawn
 
 
 def of_group(group: Group, names: Mapping[int, str]) -> list[Plot]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-import html
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from earsight.escape import html
 from earsight.tabular import numeric
 
 
@@ -27,7 +27,7 @@ def tag(name: str, /, *content: str, **attributes: str | bool) -> Html:
         if value is True:
             written.append(key)
         elif value is not False:
-            written.append(f'{key}="{html.escape(str(value))}"')
+            written.append(f'{key}="{html(str(value))}"')
     opened = " ".join(written)
     if name in ("img", "meta"):
         return Html(f"<{opened}>")
@@ -36,7 +36,7 @@ def tag(name: str, /, *content: str, **attributes: str | bool) -> Html:
 
 def join(parts: Iterable[str]) -> Html:
     """Parts one after another, escaped where they are not HTML yet."""
-    return Html("".join(part if isinstance(part, Html) else html.escape(part) for part in parts))
+    return Html("".join(part if isinstance(part, Html) else html(part) for part in parts))
 
 
 def html_table(rows: Sequence[Mapping[str, str]], klass: str = "", bold: Collection[int] = ()) -> Html:

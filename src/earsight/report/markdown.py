@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from earsight.escape import markdown, visible
 from earsight.evaluate import Evaluation
 from earsight.report import tables
 from earsight.report.card import Card
 from earsight.report.groups import called, listed
 from earsight.report.headline import drop_rows
 from earsight.report.text import percent, shareable, span
-from earsight.tabular import marked, plain, table
+from earsight.tabular import table
 
 
 def markdown_card(cards: Sequence[Card], command: str = "") -> str:
@@ -19,7 +20,7 @@ def markdown_card(cards: Sequence[Card], command: str = "") -> str:
     for card in cards:
         parts += _part(card)
     if command:
-        parts += ["## How to reproduce", f"    {plain(command)}"]
+        parts += ["## How to reproduce", f"    {visible(command)}"]
     return "\n\n".join(parts) + "\n"
 
 
@@ -28,14 +29,14 @@ def _part(card: Card) -> list[str]:
     first = group.evaluations[0]
     how = f"Protocol {group.protocol}, {group.protocol.map} maps thresholded, list {group.lists}"
     parts = [
-        f"## {marked(group.set_name)}, protocol {group.protocol.name}",
+        f"## {markdown(group.set_name)}, protocol {group.protocol.name}",
         f"{how}, {first.n} of {listed(first)} clips. Values in percent.",
     ]
     if card.told:
-        parts.append("\n".join(f"- **Note:** {marked(text)}" for text in card.told))
+        parts.append("\n".join(f"- **Note:** {markdown(text)}" for text in card.told))
     parts.append(table(tables.group_lines(group), "markdown"))
     for e in group.models:
-        parts += [f"### {marked(called(e))}", table(_headline_rows(card, e), "markdown")]
+        parts += [f"### {markdown(called(e))}", table(_headline_rows(card, e), "markdown")]
         drops = drop_rows(card, e)
         if drops:
             parts += ["Audio drop, in points (real minus control):", table(drops, "markdown")]
@@ -44,7 +45,7 @@ def _part(card: Card) -> list[str]:
     chosen = [{key: row[key] for key in ("choice", "value")} for row in tables.choices(group.protocol)]
     parts += ["### How it was measured", table(chosen, "markdown")]
     if group.failures:
-        named = "\n".join(f"- {marked(id)}: {marked(shareable(reason))}" for id, reason in group.failures.items())
+        named = "\n".join(f"- {markdown(id)}: {markdown(shareable(reason))}" for id, reason in group.failures.items())
         parts.append(f"{len(group.failures)} clips could not be read and are not counted:\n\n{named}")
     return parts
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from earsight.escape import visible
 from earsight.metrics.base import headings
 from earsight.plots import Tile, overlay_jpeg
 from earsight.report import headline, tables
@@ -15,7 +16,6 @@ from earsight.report.groups import called, listed
 from earsight.report.html import Html, html_table, image, join, tag
 from earsight.report.style import CSS
 from earsight.report.text import percent, shareable
-from earsight.tabular import plain
 from earsight.types import POSITIVE
 
 INLINE = 1_600_000
@@ -35,6 +35,7 @@ class Content:
         files: names of the files beside the page.
         command: the command line that made the report; empty when unknown.
         extra: further plain values to show.
+        undrawn: a sentence for each plot that could not be drawn.
     """
 
     cards: Sequence[Card]
@@ -45,6 +46,7 @@ class Content:
     files: Sequence[str]
     command: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
+    undrawn: Sequence[str] = ()
 
 
 def web_page(content: Content) -> str:
@@ -62,6 +64,8 @@ def web_page(content: Content) -> str:
     parts += _pictures(content.tiles)
     if content.training:
         parts += [tag("h2", "Training"), _figures(content.training, content.png, inline)]
+    if content.undrawn:
+        parts += [tag("h2", "Left out"), tag("ul", *(tag("li", text) for text in content.undrawn))]
     parts += _reproduce(content)
     head = join(
         [
@@ -95,7 +99,7 @@ def _title(cards: Sequence[Card]) -> str:
     models = list(dict.fromkeys(e.model for card in cards for e in card.group.models)) or ["Priors"]
     sets = list(dict.fromkeys(card.group.set_name for card in cards))
     who = " and ".join(models) if len(models) <= 2 else f"{len(models)} models"
-    return f"{plain(who)} on {' and '.join(sets) if len(sets) <= 2 else f'{len(sets)} sets'}"
+    return f"{visible(who)} on {' and '.join(sets) if len(sets) <= 2 else f'{len(sets)} sets'}"
 
 
 def _contents(cards: Sequence[Card]) -> list[Html]:
@@ -214,7 +218,7 @@ def _pictures(tiles: Mapping[str, Sequence[Tile]]) -> list[Html]:
         shown = []
         for tile in some:
             name = [tag("code", tile.id)] if tile.id else []
-            picture = image(overlay_jpeg(tile), "jpeg", plain(tile.caption) or tile.id or title)
+            picture = image(overlay_jpeg(tile), "jpeg", " ".join(tile.caption.split()) or tile.id or title)
             said = [tag("span", line) for line in tile.caption.splitlines()]
             shown.append(tag("figure", picture, tag("figcaption", *said, *name), klass="tile"))
         if shown:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from earsight.tabular import plain
+from earsight.escape import visible
 
 
 def percent(fraction: float) -> str:
@@ -44,4 +44,4 @@ def shareable(reason: str) -> str:
     >>> shareable("/home/me/data/frames/a.jpg: ends too early.")
     'a.jpg: ends too early.'
     """
-    return re.sub(r"(?<![\w.:/-])(?:[A-Za-z]:)?[\\/](?:[^\s\\/:'\"]+[\\/])+", "", plain(reason))
+    return re.sub(r"(?<![\w.:/-])(?:[A-Za-z]:)?[\\/](?:[^\s\\/:'\"]+[\\/])+", "", visible(" ".join(reason.split())))

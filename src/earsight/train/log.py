@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from earsight.escape import visible
 from earsight.files import named, parse_json
 from earsight.metrics.base import TITLES, without_negatives
 from earsight.tabular import clips_per_second
@@ -139,7 +140,7 @@ class Bar:
         console = Console(stderr=True)
         self._say = main
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}"),
@@ -155,7 +156,7 @@ class Bar:
         """Begin to count clips and time anew."""
         self._epoch = self._looked = (time.monotonic(), self._done)
         self._waited = 0.0
-        self._progress.update(self._task, description=text)
+        self._progress.update(self._task, description=visible(text))
 
     def step(self) -> None:
         self._done += 1
@@ -185,6 +186,7 @@ class Bar:
     def line(self, text: str) -> None:
         """A line that stays, above the bar."""
         if self._say:
+            text = visible(text)
             if self._progress.disable:
                 sys.stderr.write(text + "\n")
                 sys.stderr.flush()
