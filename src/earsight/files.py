@@ -122,7 +122,8 @@ def named(path: Path, beside: Path | None = None) -> Iterator[None]:
 
 def part_of(path: Path) -> Path:
     """A name beside `path` that no other thread or process uses, for a file that is still being written."""
-    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    # With 50 letters it is no longer than file systems allow, even where the name itself just fits.
+    return path.with_name(f".{path.name[:50]}.{uuid.uuid4().hex}.part")
 
 
 def is_part(path: Path) -> bool:

@@ -237,3 +237,13 @@ def test_naming_many_inputs_alike_looks_at_each_once() -> None:
     jobs = _named([(Named(), None) for _ in range(500)])  # type: ignore[misc]
     assert [job.name for job in jobs] == ["clip", *(f"clip-{k}" for k in range(2, 501))]
     assert looks <= 1000
+
+
+def test_a_name_too_long_for_its_outputs_is_named_and_the_rest_done(localizer: Localizer, tmp_path: Path) -> None:
+    long, fits = clip(tmp_path / "in" / f"{'x' * 246}.mp4"), clip(tmp_path / "in" / f"{'y' * 240}.mp4")
+    good = clip(tmp_path / "in" / "a.mp4")
+    summary = run(localizer, [tmp_path / "in"], tmp_path / "out", formats=("mp4", "png", "json"))
+    assert [Path(one.source) for one in summary.done] == [good, fits]
+    assert [(one.path, one.reason) for one in summary.failures] == [
+        (long, "has a name that is too long for its outputs. Rename it.")
+    ]

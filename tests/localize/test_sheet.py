@@ -61,6 +61,16 @@ def test_notes_stand_between_the_pictures_and_the_plot(tmp_path: Path) -> None:
     assert apart.min() > plain.shape[1] - 280  # below the pictures
 
 
+@pytest.mark.parametrize(("height", "width"), [(360, 1), (1, 360)])
+def test_no_shape_of_a_video_makes_a_huge_sheet(tmp_path: Path, height: int, width: int) -> None:
+    items = tuple(Moment(i * 0.5, "silent", 0.1, 0.1, (0, 0), ()) for i in range(12))
+    timeline = Timeline("a.mp4", "a.mp4", "w", "exact", 0.4, 0.5, 1.0, 0.5, width, height, items)
+    write_sheet(tmp_path / "a.png", [(item, np.full((3, height, width), 90, np.uint8)) for item in items], timeline)
+    sheet = read_image(tmp_path / "a.png")
+    assert sheet.shape[2] == 1300
+    assert sheet.shape[1] <= 2000
+
+
 def test_any_name_of_a_file_can_be_written_on_a_sheet(tmp_path: Path) -> None:
     timeline = Timeline("a$^$b_\\frac \u4e2d\udcff.mp4", "", "w", "exact", None, 0.5, 1.0, 0.0, 9, 9, (MOMENT,))
     write_sheet(tmp_path / "a.png", [(MOMENT, np.zeros((3, 9, 9), np.uint8))], timeline)

@@ -239,6 +239,16 @@ def test_a_start_after_the_end_of_the_video_is_refused(localizer: Localizer, tmp
         localize_video(localizer, moving(tmp_path / "a.mp4", 1.0), tmp_path, start=9.0)
 
 
+def test_pictures_too_large_for_a_film_are_refused_before_the_work(
+    localizer: Localizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("earsight.localize.video.LONGEST", 63)
+    path = moving(tmp_path / "clip.mp4")
+    with pytest.raises(MediaError, match=r"pictures of 64 x 48, and an mp4 film at most 63 on a side\. Use --format"):
+        localize_video(localizer, path, tmp_path / "out")
+    localize_video(localizer, path, tmp_path / "out", formats="png,json")
+
+
 def test_an_output_folder_that_cannot_be_made_is_refused(localizer: Localizer, tmp_path: Path) -> None:
     path = moving(tmp_path / "a.mp4", 0.5)
     with pytest.raises(UsageError, match="Expected an output folder that can be made, but got"):

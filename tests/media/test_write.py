@@ -193,7 +193,7 @@ def test_wrong_settings_are_the_callers_fault(tmp_path: Path) -> None:
         (lambda: write_png(tmp_path / "a.png", pixels[0]), "Expected a picture uint8"),
         (lambda: write_wav(tmp_path / "a.wav", np.zeros((2, 5), np.float32), 8000), "Expected a waveform"),
         (lambda: write_wav(tmp_path / "a.wav", np.zeros(5, np.float32), 0), "Expected a rate above 0"),
-        (lambda: VideoWriter(tmp_path / "a.mp4", 0, 5, Fraction(25)), "Expected a width and height above 0"),
+        (lambda: VideoWriter(tmp_path / "a.mp4", 0, 5, Fraction(25)), "Expected a width and height of 1 to 16384"),
     ]:
         with pytest.raises(UsageError, match=match):
             call()

@@ -21,6 +21,7 @@ from earsight.localize.video import Stop, localize_one, never
 from earsight.media.accept import CLIPS, PICTURES, AnyPath
 from earsight.media.read import MediaInfo, probe
 
+_LONGEST = 255  # bytes of a name that file systems take
 Progress = Callable[[str, float, float], None]
 """Called with an input's name, the work done on it and the work there is, in seconds of media."""
 
@@ -126,6 +127,9 @@ def localize_paths(
     settings = Settings(every, window, smooth, start or 0.0, end, check_formats(formats), drawing, batch_size)
     settings.heard(localizer.inputs.seconds)
     jobs, failures, skipped = _plan(given)
+    long = [job for job in jobs if len(os.fsencode(f"{job.name}{MARK}.json")) > _LONGEST]
+    failures += [Failed(job.path, "has a name that is too long for its outputs. Rename it.") for job in long]
+    jobs = [job for job in jobs if job not in long]
     make_way([file for job in jobs for file in outputs(out, job.name, settings.formats).values()], force)
     done: list[Timeline] = []
     left: list[Path] = []

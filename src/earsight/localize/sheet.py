@@ -29,6 +29,7 @@ TILES = 12
 # On white paper the verdicts need darker inks than on a film frame.
 _INK = {VISIBLE: "#1B9E5A", NOT_VISIBLE: "#D1422F", SILENT: "#7A7A7A"}
 _THUMB = 360  # pixels of a picture's longer side
+_TALLEST = 3.0  # times as high as wide is the room of a picture; a still higher one leaves room at its sides
 
 
 class Thinned(Generic[T]):
@@ -127,7 +128,7 @@ def write_sheet(path: Path, tiles: Sequence[tuple[Moment, U8]], timeline: Timeli
     from matplotlib.figure import Figure
 
     shape = tiles[0][1].shape
-    aspect = shape[1] / shape[2]
+    aspect = min(shape[1] / shape[2], _TALLEST)
     columns = min(len(tiles), 6 if aspect > 1.1 else 4)
     rows = -(-len(tiles) // columns)
     wide = 13.0 / max(columns, 3)

@@ -28,6 +28,7 @@ from earsight.localize.timeline import Moment, Timeline
 from earsight.media.accept import AnyPath
 from earsight.media.frames import CLOSE
 from earsight.media.read import MediaInfo, pictures_missing, probe
+from earsight.media.write import LONGEST
 
 Progress = Callable[[float, float], None]
 """Called with the work done and the work there is, in seconds of video."""
@@ -100,6 +101,9 @@ def localize_one(
     info = _need_video(path, settings.start, sound)
     notes = track_notes(info if sound is None else probe(sound))
     sound = sound or path
+    if "mp4" in settings.formats and max(info.width, info.height) > LONGEST:
+        reason = f"has pictures of {info.width} x {info.height}, and an mp4 film at most {LONGEST} on a side."
+        raise MediaError(path, reason, "Use --format png,json.")
     files = outputs(out, name or path.stem, settings.formats)
     make_way(files.values(), force)
     tell = _teller(progress, info, settings)

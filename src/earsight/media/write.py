@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 
-__all__ = ["VideoWriter", "telling", "write_png", "write_wav"]
+__all__ = ["LONGEST", "VideoWriter", "telling", "write_png", "write_wav"]
 
+LONGEST = 16_384
+"""Most pixels of a side of an H.264 picture."""
 _BT709 = 1  # in all of FFmpeg's lists of colour spaces
 _TICKS = {"libx264": 120_000, "mpeg4": 60_000}  # per second; the usual frame rates, also 24000/1001, are whole ticks
 
@@ -90,7 +92,8 @@ class VideoWriter:
     ) -> None:
         self.path = Path(path)
         need(self.path.suffix.lower() == ".mp4", "a video name that ends in .mp4", self.path)
-        need(width > 0 and height > 0, "a width and height above 0", (width, height))
+        right = 0 < width <= LONGEST and 0 < height <= LONGEST
+        need(right, f"a width and height of 1 to {LONGEST}", (width, height))
         need(0 < fps <= 1000, "fps above 0 and at most 1000", fps)
         need(start >= 0 and (end is None or end > start), "a start of at least 0 and an end after it", (start, end))
         self.width, self.height, self.fps = width, height, Fraction(fps).limit_denominator(60_000)
