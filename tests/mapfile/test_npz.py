@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import time
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -126,6 +127,14 @@ def test_two_arrays_of_a_table_under_one_name_are_refused(name: str, tmp_path: P
         archive(tmp_path / "x.npz", [*members, *(m for m in members if m[0] == f"{name}.npy")])
     with pytest.raises(DataError, match=f"Expected one array '{name}' in .*, but got 2. Make it again"):
         open_maps(tmp_path / "x.npz")
+
+
+def test_many_arrays_under_one_name_are_refused_at_once(tmp_path: Path) -> None:
+    names = ["id", "maps"] * 20_000  # by counting each of them among all it took ten seconds
+    began = time.monotonic()
+    with pytest.raises(DataError, match=r"Expected one array 'id' in .*, but got 20000\. Make it again"):
+        npz._need_once(names, names, tmp_path)
+    assert time.monotonic() - began < 1
 
 
 @pytest.mark.parametrize("how", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

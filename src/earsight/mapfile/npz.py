@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -182,9 +183,10 @@ def _name(member: zipfile.ZipInfo, path: Path) -> str:
 
 
 def _need_once(names: Sequence[str], known: Sequence[str], path: Path) -> None:
-    twice = sorted({name for name in known if names.count(name) > 1})
+    counts = Counter(names)
+    twice = sorted({name for name in known if counts[name] > 1})
     if twice:
-        raise DataError(f"Expected one array '{twice[0]}' in {path}, but got {names.count(twice[0])}. Make it again.")
+        raise DataError(f"Expected one array '{twice[0]}' in {path}, but got {counts[twice[0]]}. Make it again.")
 
 
 @contextmanager
