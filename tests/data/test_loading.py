@@ -328,6 +328,22 @@ def test_what_ends_a_worker_is_told_without_its_traceback() -> None:
         list(eval_batches(Dies(), INPUTS, 4, workers=1))
 
 
+class CutOff(Dies):
+    """Its file was cut off, and to read what is gone ends a process."""
+
+    def changed(self) -> str:
+        return "Expected a.arrow to be a shard of a pack, but got 5 bytes instead of 9. Prepare it again."
+
+
+@pytest.mark.slow
+def test_a_file_that_was_cut_off_under_a_worker_is_named() -> None:
+    told = (
+        r"died, because a file was cut off while it read\. Expected a\.arrow .* 5 bytes instead of 9\. Prepare it again"
+    )
+    with pytest.raises(DataError, match=told):
+        list(eval_batches(CutOff(), INPUTS, 4, workers=1))
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_without_workers_no_shared_memory_is_used(device: str) -> None:
     """Which containers often have little of; a batch that does not fit would end the process."""
@@ -410,7 +426,7 @@ def test_what_a_gpu_copies_is_not_overwritten_by_the_worker_that_made_it(pieces:
     for epoch in range(2):  # between which the workers stay
         loader._asked.batches = [[Visit(i, epoch) for i in (k, (k + 5) % 24)] for k in range(20)]
         found = []
-        for sent in _sent(loader._loader):
+        for sent in _sent(loader._loader, clips):
             assert isinstance(sent.batch, Flat)
             time.sleep(0.05)
             copied = sent.batch.data.clone()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -115,6 +116,36 @@ def test_a_clip_is_looked_at_once_by_each_process(made: Path, monkeypatch: pytes
     for one in (packed, packed, pickle.loads(pickle.dumps(packed))):
         one.read(3, RATE, SECONDS)
     assert asked == [packed.rows[3].id] * 2
+
+
+def test_a_shard_that_is_cut_off_while_it_is_read_costs_its_clips_until_it_is_mended(own: Path) -> None:
+    """What was cut off from a file that is mapped cannot be looked at: the process would end."""
+    packed, path = open_set("tiny.tones:train", own), own / "tiny.tones-train" / "shard-00001.arrow"
+    before, whole = packed.read(39, RATE, SECONDS), path.read_bytes()
+    assert packed.changed() == ""
+    with path.open("r+b") as file:
+        file.truncate(4096)
+    told = rf"shard-00001\.arrow to be a shard of a pack, but got 4096 bytes instead of {len(whole)}\. Look with"
+    with pytest.raises(MediaError, match=told):
+        packed.read(39, RATE, SECONDS)
+    assert packed.encoded(3, RATE, SECONDS).id == packed.rows[3].id
+    assert packed.jpegs([3, 39]) is None
+    assert re.search(told, packed.changed())
+    assert re.search(told, Limited(packed, 8).changed())
+    path.write_bytes(whole)
+    assert np.array_equal(packed.read(39, RATE, SECONDS).frame, before.frame)
+    assert packed.changed() == ""
+
+
+def test_a_shard_that_was_replaced_is_looked_at_anew(own: Path) -> None:
+    packed, path = open_set("tiny.tones:train", own), own / "tiny.tones-train" / "shard-00001.arrow"
+    stored, whole = packed.encoded(39, RATE, SECONDS), path.read_bytes()
+    at = whole.index(stored.jpeg.tobytes()) + len(stored.jpeg) // 2
+    other = path.with_name("other")
+    other.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    other.replace(path)
+    with pytest.raises(MediaError, match=r"is not what was packed in .*shard-00001\.arrow"):
+        packed.encoded(39, RATE, SECONDS)
 
 
 def test_limits_controls_and_negatives_work_on_a_pack(made: Path, tmp_path: Path) -> None:

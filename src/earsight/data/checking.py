@@ -7,7 +7,6 @@ the same, in one long call that other threads run beside.
 from __future__ import annotations
 
 import hashlib
-import mmap
 from bisect import bisect_left
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +18,7 @@ from earsight.data.manifest import Manifest, ShardInfo, shard_path
 AHEAD = 4
 """Shards that are looked at before their clips are asked for, by as many threads: one takes longer to look at a shard
 than a GPU takes for its clips."""
+_PIECE = 16 << 20  # bytes
 
 
 class Checks:
@@ -32,6 +32,10 @@ class Checks:
     def expect(self, shards: Iterable[int]) -> None:
         """The clips of these shards, in ascending order, are about to be read."""
         self._expected = sorted({*self._expected, *shards})
+
+    def forget(self, number: int) -> None:
+        """Look at a shard anew: its file is another one."""
+        self._found.pop(number, None)
 
     def whole(self, number: int) -> bool:
         """Whether a shard is known to be what was packed. Nobody waits for it: what is not known yet is not."""
@@ -52,7 +56,10 @@ def _threads() -> ThreadPoolExecutor:
 
 def _is_whole(path: Path, info: ShardInfo) -> bool:
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return hashlib.sha256(data).hexdigest() == info.sha256
+        found, piece = hashlib.sha256(), bytearray(min(_PIECE, info.bytes))
+        with path.open("rb") as file:  # not mapped, since a file that is cut off meanwhile would end the process
+            while count := file.readinto(piece):
+                found.update(memoryview(piece)[:count])
+        return found.hexdigest() == info.sha256
     except (OSError, ValueError):  # who reads its clips is told why
         return False

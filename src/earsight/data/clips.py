@@ -89,6 +89,10 @@ class ClipSet(ABC):
     def expect(self, indices: Sequence[int]) -> None:  # noqa: B027
         """These clips are about to be read by this process, in about this order: a chance to look at them together."""
 
+    def changed(self) -> str:
+        """What is wrong with a file that was cut off, or went away, since the set was opened; empty when none was."""
+        return ""
+
     def list_hash(self) -> str:
         """Short hash of the rows: two results with the same hash were measured on the same list."""
         if self._hashed[0] is not self.rows or not self._hashed[1]:
@@ -151,6 +155,9 @@ class Derived(ClipSet):
 
     def expect(self, indices: Sequence[int]) -> None:
         self._whole.expect([part for i in indices for part in self.parts(i) if part is not None])
+
+    def changed(self) -> str:
+        return self._whole.changed()
 
     def _made(self, index: int, read: Callable[[int], C]) -> C:
         seen, heard = self.parts(index)

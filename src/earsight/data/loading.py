@@ -88,6 +88,7 @@ class Loader:
         workers = 0 if resident is not None else workers
         self._device, self._asked = torch.device(device), _Asked()
         self._feed: Feed | None = None
+        self._clip_set = clip_set
         encoded = clip_set.is_encoded and has_kernels(self._device)
         here = decode == "cpu" or (decode == "auto" and workers >= DECODING)
         items, gpu = Items(clip_set, inputs, wanted, encoded, decode=here), self._device.type == "cuda"
@@ -110,7 +111,7 @@ class Loader:
         """These batches, in order; they may be made as they are asked for. An earlier feed gives no more."""
         self.close()
         self._asked.batches = batches
-        self._feed = Feed(_sent(self._loader), self._device)
+        self._feed = Feed(_sent(self._loader, self._clip_set), self._device)
         return self._feed
 
     def close(self) -> None:
@@ -130,7 +131,7 @@ class _Asked(Sampler[list[Visit]]):
         return iter(self.batches)
 
 
-def _sent(loader: DataLoader[Any]) -> Generator[Sent, None, None]:
+def _sent(loader: DataLoader[Any], clip_set: ClipSet) -> Generator[Sent, None, None]:
     """What the workers hand over; what ends one of them is told as if it had happened here."""
     try:
         yield from loader
@@ -141,6 +142,9 @@ def _sent(loader: DataLoader[Any]) -> Generator[Sent, None, None]:
     except RuntimeError as error:
         if "DataLoader worker" not in str(error):
             raise
+        if changed := clip_set.changed():
+            why = "A process that reads clips died, because a file was cut off while it read."
+            raise DataError(f"{why} {changed}") from error
         raise DataError(
             "Expected all processes that read clips to go on, but one of them died, perhaps for lack of memory. "
             "Use fewer workers; when it dies again, earsight data check names clips that cannot be read."

@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from stat import S_ISREG
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,6 +66,22 @@ def _folder(spec: str) -> str:
     return "" if takes is not None and takes.default is None else " --data DIR"
 
 
+class _Version(NamedTuple):
+    """What changes when a file is replaced, cut off or written to; zeros when there is none."""
+
+    inode: int
+    bytes: int
+    changed: int
+
+
+def _version(path: Path) -> _Version:
+    try:
+        found = path.stat()
+    except OSError:
+        return _Version(0, 0, 0)
+    return _Version(found.st_ino, found.st_size, found.st_mtime_ns) if S_ISREG(found.st_mode) else _Version(0, 0, 0)
+
+
 class Packed(ClipSet):
     """The clips of a split's folder. Shards are opened when a clip of theirs is read."""
 
@@ -76,7 +93,8 @@ class Packed(ClipSet):
             )
         self._firsts = self.manifest.firsts
         self._ends = [first + shard.rows for first, shard in zip(self._firsts, self.manifest.shards, strict=True)]
-        self._open: dict[int, Shard] = {}
+        self._paths = [shard_path(folder, number) for number in range(len(self._firsts))]
+        self._open: dict[int, tuple[_Version, Shard]] = {}
         self._found_right: set[int] = set()
         self._checks = Checks(folder, self.manifest)
         rows = [row for number in range(len(self._firsts)) for row in self._shard(number).rows()]
@@ -195,18 +213,35 @@ class Packed(ClipSet):
         self._checks.expect(n for n, count in asked.items() if 2 * count >= self.manifest.shards[n].rows)
 
     def _shard(self, number: int) -> Shard:
-        if number not in self._open:
-            info, path = self.manifest.shards[number], shard_path(self.folder, number)
-            size = path.stat().st_size if path.is_file() else None
-            if size != info.bytes:
-                raise damaged(path, "none" if size is None else f"{size} bytes instead of {info.bytes}")
-            self._open[number] = Shard(path, int(self._firsts[number]), info.rows)
-        return self._open[number]
+        """A shard as it is on disk now. The file is asked each time: to read what was cut off from a file that is
+        mapped ends the process, and one that was replaced since is read anew."""
+        version = _version(self._paths[number])
+        opened = self._open.get(number)
+        if opened is None or opened[0] != version:
+            first, info = self._firsts[number], self.manifest.shards[number]
+            if opened is not None:
+                del self._open[number]
+                self._checks.forget(number)
+                self._found_right.difference_update(range(first, first + info.rows))
+            if reason := self._wrong_size(number, version):
+                raise damaged(self._paths[number], reason)
+            opened = version, Shard(self._paths[number], first, info.rows)
+            self._open[number] = opened
+        return opened[1]
+
+    def _wrong_size(self, number: int, version: _Version) -> str:
+        wanted = self.manifest.shards[number].bytes
+        got = f"{version.bytes} bytes instead of {wanted}" if version.inode else "none"
+        return "" if version.bytes == wanted else got
+
+    def changed(self) -> str:
+        found = ((number, self._wrong_size(number, _version(path))) for number, path in enumerate(self._paths))
+        return next((str(damaged(self._paths[number], reason)) for number, reason in found if reason), "")
 
     def _hurt(self, id: str, number: int, how: str) -> MediaError:
         return MediaError(
             id,
-            f"{how} in {shard_path(self.folder, number)}.",
+            f"{how} in {self._paths[number]}.",
             f"Look with earsight data check {self.folder}, then run data prepare again: it makes anew what is damaged.",
         )
 

@@ -16,7 +16,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from earsight.data.coco.lists import LENGTH, WINDOW, Pair
 from earsight.data.coco.media import BOXES
@@ -26,7 +25,6 @@ from earsight.data.files import read_columns
 from earsight.data.jpeg import decode_clip
 from earsight.data.manifest import MANIFEST, folder_name
 from earsight.data.pack import Packed, as_floats, span, unpacked
-from earsight.data.shard import Stored
 from earsight.errors import DataError, MediaError, UsageError
 from earsight.types import F32, I16, U8, Box, Clip, Encoded, Row
 
@@ -49,14 +47,13 @@ def folders(pack: Path, name: str) -> list[Path]:
 
 
 class Tables:
-    """Photos and sounds of one list in a pack. What was read once is known to be whole, and stays mapped."""
+    """Photos and sounds of one list in a pack."""
 
     def __init__(self, pack: Path, name: str) -> None:
         self.root, self.name = pack, name
         self.photos, self.sounds = self._open("photos"), self._open("sounds")
         self._photo_at = {row.id: i for i, row in enumerate(self.photos.rows)}
         self._sound_at = {row.id: i for i, row in enumerate(self.sounds.rows)}
-        self._clear()
 
     @property
     def where(self) -> str:
@@ -85,20 +82,16 @@ class Tables:
 
     def picture(self, name: str) -> Encoded:
         """A photo as it is stored."""
-        if name not in self._pictures:
-            if name not in self._photo_at:
-                raise MediaError(name, f"has no picture in {self.root}.", "Prepare the pack again.")
-            settings = self.photos.manifest.settings
-            self._pictures[name] = self.photos.encoded(self._photo_at[name], settings.rate, settings.seconds)
-        return self._pictures[name]
+        if name not in self._photo_at:
+            raise MediaError(name, f"has no picture in {self.root}.", "Prepare the pack again.")
+        settings = self.photos.manifest.settings
+        return self.photos.encoded(self._photo_at[name], settings.rate, settings.seconds)
 
     def samples(self, name: str) -> I16:
         """All of a sound, int16 (S,)."""
-        if name not in self._waves:
-            if name not in self._sound_at:
-                raise MediaError(name, f"has no sound in {self.root}.", "Prepare the pack again.")
-            self._waves[name] = self.sounds.stored(self._sound_at[name])
-        return self._waves[name].wave
+        if name not in self._sound_at:
+            raise MediaError(name, f"has no sound in {self.root}.", "Prepare the pack again.")
+        return self.sounds.stored(self._sound_at[name]).wave
 
     def failed(self) -> tuple[dict[str, str], dict[str, str]]:
         """Photos, and sounds, that could not be packed, and why."""
@@ -125,14 +118,6 @@ class Tables:
                 f"finished. Run: earsight data prepare coco_esc:{self.name} --coco DIR --esc50 DIR --out {self.root}"
             )
         return Packed(folder, spec)
-
-    def _clear(self) -> None:
-        self._pictures: dict[str, Encoded] = {}
-        self._waves: dict[str, Stored] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Every process maps the files for itself.
-        return {**self.__dict__, "_pictures": {}, "_waves": {}}
 
 
 class PackedPairs(Pairs):
@@ -168,6 +153,9 @@ class PackedPairs(Pairs):
             sounds = {}  # a clip whose sound failed hears others on other visits
         reasons = ((i, photos.get(pair.photo) or sounds.get(pair.sound)) for i, pair in enumerate(self._pairs))
         return {i: reason for i, reason in reasons if reason}
+
+    def changed(self) -> str:
+        return self.tables.photos.changed() or self.tables.sounds.changed()
 
     def can_give(self, rate: int, seconds: float) -> None:
         """Raise when the sounds were packed at another rate, or are shorter."""
