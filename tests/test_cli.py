@@ -162,6 +162,16 @@ def test_an_error_is_one_line_and_an_exit_code(
     assert capsys.readouterr() == ("", line)
 
 
+def test_a_message_with_a_value_as_long_as_a_file_is_cut_in_its_middle(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    assert fail(monkeypatch, DataError(f"Expected a number, but got {'9' * 1_000_000}. Correct it.")) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("earsight: error: Expected a number, but got 999")
+    assert err.endswith("999. Correct it.\n")
+    assert len(err) < 2000
+
+
 def test_debug_shows_the_traceback_of_a_bug(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setenv("EARSIGHT_DEBUG", "1")
     assert fail(monkeypatch, ZeroDivisionError("zero")) == 1

@@ -43,7 +43,7 @@ import numpy as np
 import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
-CPU_SECONDS, CLOCK_SECONDS, MEMORY, LONGEST = 20, 60, 1 << 30, 4000
+CPU_SECONDS, CLOCK_SECONDS, MEMORY, LONGEST = 20, 60, 1 << 30, 2000
 FLAGS = ["--batch-size", "4", "--device", "cpu"]
 WEIGHTS, TONE, PICTURE = "../common/tiny.safetensors", "../common/tone.wav", "../common/picture.png"
 TINY = [
@@ -164,7 +164,7 @@ def text(data: bytes, draw: Random) -> bytes:
             place = draw.randrange(len(tokens[at]))
             tokens[at] = tokens[at][:place] + draw.choice("0123456789.-eE,;:_ axZ/\\'\"") + tokens[at][place + 1 :]
         elif how == 6:  # a number next to what was there
-            numbers = [i for i, token in enumerate(tokens) if token.isdecimal() and token.isascii()]
+            numbers = [i for i, token in enumerate(tokens) if token.isascii() and token.isdecimal() and len(token) < 20]
             if numbers:
                 at = draw.choice(numbers)
                 tokens[at] = draw.choice(("0", "1", "-" + tokens[at], tokens[at] + "0", str(int(tokens[at]) + 1)))

@@ -11,6 +11,9 @@ from earsight.commands.screen import process
 from earsight.errors import EarsightError, UsageError
 from earsight.escape import visible
 
+LONGEST = 2000
+"""Letters of a message that are shown; a value out of a damaged file may have millions."""
+
 
 def exit_code(run: Callable[[], int]) -> int:
     """Run a command: its own code, 1 when something failed, 2 when the command is wrong, 130 when interrupted."""
@@ -63,5 +66,10 @@ def _is_memory(error: Exception) -> bool:
 
 def _tell(text: str) -> None:
     if sys.stderr is not None and (process() == 0 or "error" in text):
-        sys.stderr.write(f"earsight: {visible(text)}\n")
+        sys.stderr.write(f"earsight: {_shortened(visible(text))}\n")
         sys.stderr.flush()
+
+
+def _shortened(text: str) -> str:
+    """The beginning of a message that is too long for a screen, and its end, which says what to do."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 4 :]}"
