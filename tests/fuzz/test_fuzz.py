@@ -450,7 +450,9 @@ def _common(folder: Path) -> None:
     packed = ["--size", "32", "--rate", "4000", "--seconds", "0.5", "--shard-rows", "2", "--out", str(folder / "pack")]
     _must("data", "prepare", "folder:test", "--data", str(folder / "pairs"), *packed)
     data = ["--on", "folder:test", "--data", str(folder / "pairs")]
-    _must("score", "center-prior", *data, "--protocol", "exact", "--out", str(folder / "report"))
+    _maps(folder)
+    for maps, out in (("table", "report"), ("members", "other")):
+        _must("score", str(folder / f"{maps}.npz"), *data, "--protocol", "exact", "--out", str(folder / out))
     _run(folder / "run")
 
 
@@ -535,7 +537,15 @@ def formats() -> dict[str, Format]:
     weights = lambda folder: shutil.copy(folder / WEIGHTS, folder / "w.safetensors")  # noqa: E731
     return found | {
         "safetensors": Format(weights, ("w.safetensors",), (*opened, ("eval", "w.safetensors", *pairs, *FLAGS))),
-        "pth": Format(_published, ("a.pth",), (("import", "a.pth", "--out", "w.safetensors"),), 1),
+        "pth": Format(
+            _published,
+            ("a.pth",),
+            (
+                ("import", "a.pth", "--out", "w.safetensors"),
+                ("localize", WEIGHTS, *pictured, "--object-prior", "0.9", "--object-weights", "a.pth"),
+            ),
+            1,
+        ),
         "onnx": Format(_exported, ("model.onnx",), (("show", "model.onnx"), ("localize", "model.onnx", *pictured))),
         "pack": Format(
             _copied("pack"),
@@ -554,7 +564,12 @@ def formats() -> dict[str, Format]:
         "log": Format(_copied("run"), ("log.jsonl",), (("show", "."), curves, resume)),
         "state": Format(_copied("run"), ("state.pt",), (resume,)),
         "report": Format(
-            _copied("report"), ("metrics.json",), (("show", "."), ("compare", ".", "../common/report", "--draws", "20"))
+            _copied("report"), ("metrics.json",), (("show", "."), ("compare", ".", "../common/other", "--draws", "20"))
+        ),
+        "records": Format(
+            _copied("report"),
+            ("records-folder-test.parquet",),
+            (("compare", ".", "../common/other", "--draws", "20"),),
         ),
         "pairs": Format(
             _copied("pairs"),
