@@ -73,3 +73,10 @@ def test_columns_of_intervals_stand_to_the_right_in_every_format() -> None:
 def test_a_spreadsheet_computes_nothing_of_a_table() -> None:
     rows = [{"=1+1": "@SUM(A1)", "lost": "-0.50"}, {"=1+1": "-", "lost": "+1.00"}]
     assert render(rows, "csv").splitlines() == ["'=1+1,lost", "'@SUM(A1),-0.50", ",+1.00"]
+
+
+def test_an_endless_name_does_not_make_every_line_endless() -> None:
+    rows = [{"kind": "x" * 100_000, "n": "1"}, *({"kind": f"k{i}", "n": "2"} for i in range(100))]
+    for format in ("text", "markdown"):
+        assert max(map(len, render(rows, format).splitlines())) < 250
+    assert len(render(rows, "csv")) > 100_000

@@ -9,11 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, get_args
 
 from earsight.config import need
-from earsight.escape import csv_cell, latex, markdown, visible
+from earsight.escape import brief, csv_cell, latex, markdown, visible
 from earsight.metrics.base import heading
 
 Format = Literal["text", "markdown", "csv", "latex"]
 Rows = Sequence[Mapping[str, str]]
+LETTERS = 200
+"""Most of a cell of a table in columns."""
 _NUMBER = r"[-+]?\d+(?:\.\d+)?"
 
 
@@ -47,8 +49,10 @@ def table(rows: Rows, format: Literal["text", "markdown"] = "text") -> str:
     if not rows:
         return ""
     number = list(numeric(rows).values())
-    written = visible if format == "text" else markdown
-    head, *body = ([written(word) for word in line] for line in (rows[0], *(row.values() for row in rows)))
+    # A column is as wide as its widest cell: one endless name would make every line endless.
+    head, *body = (
+        [_written(brief(word, LETTERS), format) for word in line] for line in (rows[0], *(row.values() for row in rows))
+    )
     width = [max(3, *map(len, column)) for column in zip(head, *body, strict=True)]
 
     def cells(line: Sequence[str]) -> list[str]:
@@ -58,6 +62,10 @@ def table(rows: Rows, format: Literal["text", "markdown"] = "text") -> str:
         return "\n".join("  ".join(cells(line)).rstrip() for line in [head, *body])
     rule = ["-" * (n - 1) + ":" if right else ":" + "-" * (n - 1) for n, right in zip(width, number, strict=True)]
     return "\n".join(f"| {' | '.join(line)} |" for line in [cells(head), rule, *map(cells, body)])
+
+
+def _written(cell: str, format: str) -> str:
+    return cell if format == "text" else markdown(cell)
 
 
 def numeric(rows: Rows) -> dict[str, bool]:

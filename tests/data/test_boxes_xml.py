@@ -64,7 +64,10 @@ def test_entities_and_references_are_refused(tmp_path: Path, content: bytes) -> 
         read_boxes(tmp_path / "1.xml")
 
 
-@pytest.mark.parametrize("content", [b"", b"<a><b></a>", b"\xff\xd8\xff", b"{}", b"<a>&x;</a>"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"<a><b></a>", b"\xff\xd8\xff", b"{}", b"<a>&x;</a>", b"<?xml version='1.0' encoding='utf-7'?><a/>"],
+)
 def test_what_is_no_xml_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "1.xml").write_bytes(content)
     with pytest.raises(DataError, match=r"1\.xml to be XML, but got"):

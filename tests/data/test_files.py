@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,27 @@ def test_what_is_no_list_of_clips_is_told(tmp_path: Path, name: str, data: bytes
     (tmp_path / name).write_bytes(data)
     with pytest.raises(DataError, match=match):
         read_names(tmp_path / name)
+
+
+def test_what_has_no_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "zero.txt").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe.txt")
+    for name in ("zero.txt", "pipe.txt"):
+        with pytest.raises(
+            DataError, match=rf"Expected a file of text, but got .*{name}, which is none\. Check its name"
+        ):
+            read_names(tmp_path / name)
+    monkeypatch.setattr("earsight.data.files.LARGEST", 1 << 20)
+    (tmp_path / "large.txt").write_text("a\n" * (1 << 20))
+    with pytest.raises(DataError, match=r"a list of at most 1 MiB, but got .*large\.txt with more\. Split it"):
+        read_names(tmp_path / "large.txt")
+
+
+def test_a_table_of_endless_columns_is_refused(tmp_path: Path) -> None:
+    """Each of its lines would get as many values as the first one names."""
+    (tmp_path / "a.csv").write_text("image,audio" + ",x" * 1_000_000 + "\n" + "a,b\n" * 1000)
+    with pytest.raises(DataError, match=r"Expected at most 1000 columns in .*a\.csv, but got 1000002\. Leave some out"):
+        read_columns(tmp_path / "a.csv", ("image", "audio"))
 
 
 @pytest.mark.parametrize(("sign", "named"), [(";", "semicolons"), ("\t", "tabs")])

@@ -194,6 +194,12 @@ def test_made_up_headers_are_told_as_damage(header: str, tmp_path: Path) -> None
         read_all(tmp_path / "x.npz")
 
 
+def test_nobody_is_advised_to_trust_a_file_with_a_long_header(tmp_path: Path) -> None:
+    header = "{'descr':'<f4','fortran_order':False,'shape':" + "(" * 6000 + ")" * 6000 + "}"
+    with pytest.raises(DataError, match=r"damaged one: .*a\.npz \(a header that is too long\)\. Make it again"):
+        list(open_maps(archive(tmp_path / "a.npz", [("a.npy", with_header(header))])).batches())
+
+
 def test_no_cut_or_flipped_byte_ends_in_anything_but_a_told_error(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     for name, save in (("stored", np.savez), ("packed", np.savez_compressed)):

@@ -43,7 +43,7 @@ def _root(path: Path) -> Element:
     parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = builder.data, refuse
     try:
         parser.Parse(content, True)
-    except expat.ExpatError as error:
+    except (expat.ExpatError, ValueError) as error:  # ValueError: an encoding that expat does not know
         raise DataError(f"Expected {path} to be XML, but got: {error}. Get the file again.") from error
     return builder.close()
 

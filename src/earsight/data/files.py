@@ -14,6 +14,10 @@ import numpy.typing as npt
 
 from earsight.errors import DataError
 
+LARGEST = 512 << 20
+"""Bytes of a list; VGGSound's takes 10 MB."""
+_MOST_COLUMNS = 1000
+
 MOST_PACKED = 1 << 30
 """Bytes of the arrays of an .npz file when they are unpacked, unless they are stored as they are."""
 
@@ -29,7 +33,11 @@ def lines(values: Iterable[str]) -> str:
 
 def read_text(path: Path) -> str:
     """All of a text file, without the mark that some programs begin it with."""
+    if path.exists() and not path.is_file():
+        raise DataError(f"Expected a file of text, but got {path}, which is none. Check its name.")
     try:
+        if path.stat().st_size > LARGEST:
+            raise DataError(f"Expected a list of at most {LARGEST >> 20} MiB, but got {path} with more. Split it.")
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
@@ -98,6 +106,8 @@ def read_columns(path: Path, needed: Sequence[str]) -> list[tuple[str, dict[str,
             f"Expected columns {', '.join(needed)} in {path}, but got {', '.join(header)[:80] or 'none'}. "
             f"Add {', '.join(missing)} to the names in its first line."
         )
+    if len(header) > _MOST_COLUMNS:
+        raise DataError(f"Expected at most {_MOST_COLUMNS} columns in {path}, but got {len(header)}. Leave some out.")
     padding = [""] * len(header)
     return [(f"{path}, line {number}", dict(zip(header, values + padding, strict=False))) for number, values in below]
 

@@ -94,7 +94,9 @@ def reading(path: Path) -> Iterator[None]:
     except EarsightError:
         raise
     except Exception as error:  # zip, zlib and numpy answer damaged files with errors of a dozen kinds
-        raise damaged(path, error) from error
+        # What numpy advises for a header that is too long is to trust the file with running code.
+        told = "a header that is too long" if "max_header_size" in str(error) else error
+        raise damaged(path, told) from error
 
 
 def _brief(shape: tuple[int, ...]) -> str:
