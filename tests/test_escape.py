@@ -32,6 +32,7 @@ def test_words_of_any_language_stay() -> None:
         ("`a` *b* _c_ ~~d~~", r"\`a\` \*b\* \_c\_ \~\~d\~\~"),
         ("www.evil.com", r"www\.evil.com"),
         ("a\n# b | c", r"a\\n# b \| c"),
+        ("costs $5 and $6", r"costs \$5 and \$6"),
         ("## a", r"\## a"),
         ("- a", r"\- a"),
         ("+0.50", "+0.50"),

@@ -12,7 +12,7 @@ import unicodedata
 
 _JOINERS = "\u200c\u200d"  # which words of some languages, and many emoji, are written with
 _ENDS = {"\n": "\\n", "\t": "\\t"}
-_MARKDOWN = re.compile(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])|^(?:#(?=#*\s)|[-+](?=\s))|:(?=//)|(?i:(?<=www)\.)")
+_MARKDOWN = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])|^(?:#(?=#*\s)|[-+](?=\s))|:(?=//)|(?i:(?<=www)\.)")
 _NUMBERS = re.compile(r"{0}(?: to {0})?".format(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?"))
 _TEX = {
     "\\": r"\textbackslash{}",
