@@ -50,6 +50,18 @@ def test_curves_and_histogram_are_drawn(tmp_path: Path) -> None:
         picture(tmp_path / name)
 
 
+def test_of_many_kinds_the_most_frequent_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    legends: list[list[str]] = []
+    monkeypatch.setattr(
+        "earsight.plots.confidence.key", lambda figure: legends.append(figure.axes[0].get_legend_handles_labels()[1])
+    )
+    many = some_records(("positive", "easy", "easy", *(f"kind{i:03}" for i in range(397))), 400)
+    plots.confidence_histogram(tmp_path / "h.png", many)
+    picture(tmp_path / "h.png")
+    (legend,) = legends
+    assert legend == ["positive (1)", "easy (2)", *(f"kind{i:03} (1)" for i in range(8)), "389 other kinds (389)"]
+
+
 def test_sweeps_are_drawn(tmp_path: Path) -> None:
     two = {"slavc": some_records(), "a model with a name of more than one line of a legend " * 2: some_records()}
     plots.ap_against_iou(tmp_path / "iou.png", two, EXACT)

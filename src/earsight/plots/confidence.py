@@ -11,6 +11,9 @@ from earsight.plots.figure import GREY, PALETTE, Target, key, label, need_positi
 from earsight.protocols import Protocol
 from earsight.types import POSITIVE
 
+MOST_KINDS = 10
+"""Kinds of clips that a histogram tells apart."""
+
 
 def pr_curve(path: Target, records: Records, protocol: Protocol) -> None:
     """Precision against recall over all confidences, with the precision of accepting everything."""
@@ -52,10 +55,17 @@ def confidence_histogram(path: Target, records: Records, threshold: float | None
         raise UsageError("Expected records to draw, but got none. Evaluate a set with clips in it.")
     low, high = float(records.confidence.min()), float(records.confidence.max())
     bins = np.linspace(low, high if high > low else low + 1e-3, 41)
-    kinds = sorted(set(records.kind.tolist()), key=lambda kind: (kind != POSITIVE, kind))
+    names, counts = np.unique(records.kind, return_counts=True)
+    kinds = sorted(names.tolist(), key=lambda kind: (kind != POSITIVE, kind))
+    if len(kinds) > MOST_KINDS:  # the most frequent ones; all others are one line, for which a legend has room
+        frequent = set(names[np.argsort(-counts, kind="stable")][: MOST_KINDS - 1].tolist()) | {POSITIVE}
+        kinds = [kind for kind in kinds if kind in frequent]
+    shown = [(kind, records.confidence[records.kind == kind]) for kind in kinds]
+    if len(kinds) < len(names):
+        rest = ~np.isin(records.kind, kinds)
+        shown.append((f"{len(names) - len(kinds)} other kinds", records.confidence[rest]))
     figure, axes = new_figure()
-    for i, kind in enumerate(kinds):
-        values = records.confidence[records.kind == kind]
+    for i, (kind, values) in enumerate(shown):
         color, named = PALETTE[i % len(PALETTE)], label(f"{kind} ({len(values)})")
         share = np.full(len(values), 1 / len(values))
         if kind == POSITIVE:
