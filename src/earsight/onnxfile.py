@@ -1,10 +1,22 @@
-"""Localization models as ONNX files: what they say of themselves, and how they are run. No torch here."""
+"""Localization models as ONNX files: what they say of themselves, and how they are run. No torch here.
+
+A file may be a stranger's. Its graph is checked before a runtime reads it (onnxgraph.py); what it computes then has a
+limit of memory in onnxruntime's own allocator, and of time by its stop flag, in this process: both cost nothing, where
+a process with limits would need its own copy of the runtime. One operator cannot be stopped, but has to fit the memory.
+"""
 
 from __future__ import annotations
 
+import math
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, wait
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from earsight.config import Inputs, from_json, need
@@ -12,6 +24,7 @@ from earsight.errors import CheckpointError, EarsightError, UsageError, how_to_i
 from earsight.files import local_path, parse_json
 from earsight.header import unusable
 from earsight.judging import Bounds, Found, pairs
+from earsight.onnxgraph import need_plain_graph
 from earsight.resampling import squeezed
 from earsight.types import F32, U8
 
@@ -21,6 +34,19 @@ KEY = "earsight"
 SUFFIX = ".onnx"
 SEEN, KNOWN = "seen_", "known_"
 """Before the numbers of the outputs that hold what was made of pictures alone, and of the inputs that take it back."""
+MEMORY = 4 << 30
+"""Bytes that all models of a process may take for their values."""
+SECONDS = 300.0
+"""Time for the answers to one call."""
+TICK = 0.2
+"""Seconds after which Ctrl-C and the time limit are looked for."""
+GRACE = 5.0
+"""Seconds that an operator gets to end when its answers are not wanted any more."""
+NO_LOG = 4
+"""Of onnxruntime's levels: warnings are not for the people who use a file, and errors are raised."""
+MOST_SIDE = 1024
+"""Longest side of a map."""
+AGAIN = "Write it again: earsight export WEIGHTS"
 INSTALL = f"Install them, {how_to_install('onnx')}"
 
 
@@ -34,7 +60,8 @@ class OnnxModel:
     """
 
     def __init__(self, path: Path, device: str = "auto", threads: int = 0) -> None:
-        self._session = _opened(local_path(path), device, threads)
+        self._path, self._runtime = local_path(path), _runtime()
+        self._session = _opened(self._runtime, self._path, device, threads)
         header = _parsed(self._session.get_modelmeta().custom_metadata_map.get(KEY), path)
         self.meta: dict[str, Any] = header
         self.name: str = header["method"]
@@ -49,8 +76,7 @@ class OnnxModel:
         needed = {"frames", "waveforms", "picture", "sound"}
         if not self._given <= needed or "dense" not in self._asked:
             raise CheckpointError(
-                f"Expected a model from {', '.join(sorted(needed))} to dense, but got other names in {path}. "
-                "Write it again: earsight export WEIGHTS"
+                f"Expected a model from {', '.join(sorted(needed))} to dense, but got other names in {path}. {AGAIN}"
             )
         self._given |= {one.name for one in self._session.get_overridable_initializers()}
 
@@ -80,13 +106,61 @@ class OnnxModel:
                 feeds |= known
             else:
                 wanted = [*self._asked, *self._keeps]
-        values = self._session.run(wanted, {name: feeds[name] for name in feeds if name in self._given})
+        values = self._run(wanted, {name: feeds[name] for name in feeds if name in self._given})
         out = dict(zip(wanted, values, strict=True))
+        self._check(out, len(seen))
         if len(wanted) > len(self._asked):
             self._last = now, {KNOWN + name.removeprefix(SEEN): out[name] for name in self._keeps}
         same = "native" not in out
         own = self._bounds if same else self._native
         return Found(out["dense"], out["dense" if same else "native"], self._bounds, own, out.get("confidence"))
+
+    def _run(self, wanted: Sequence[str], feeds: Mapping[str, Any]) -> list[Any]:
+        """The outputs, computed by another thread, so that Ctrl-C and the time limit reach this one."""
+        options, answer = self._runtime.RunOptions(), Future[list[Any]]()
+        options.log_severity_level = NO_LOG
+
+        def work() -> None:
+            try:
+                answer.set_result(self._session.run(wanted, feeds, options))
+            except BaseException as error:  # raised below
+                answer.set_exception(error)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        fewer = f"Ask about fewer pictures at a time. {AGAIN}"
+        try:
+            until = time.monotonic() + SECONDS
+            while not wait([answer], TICK).done:
+                if time.monotonic() > until:
+                    raise CheckpointError(
+                        f"Expected answers within {SECONDS:g} s, but got none from {self._path}. {fewer}"
+                    )
+        finally:
+            options.terminate = True
+            thread.join(GRACE)
+        if error := answer.exception():
+            reason = " ".join(str(error).split())[-200:]  # first it says where in its own sources it was
+            raise CheckpointError(
+                f"Expected answers from {self._path} within {MEMORY >> 30} GiB of memory, but got: ...{reason} {fewer}"
+            ) from error
+        return answer.result()
+
+    def _check(self, out: Mapping[str, Any], pairs: int) -> None:
+        """Refuse answers that are no maps, and no confidences, of so many pairs."""
+        for name in self._asked:
+            value, rank = out[name], 1 if name == "confidence" else 3
+            shape, kind = np.shape(value), getattr(value, "dtype", type(value).__name__)
+            fits = len(shape) == rank and shape[0] == pairs and all(1 <= side <= MOST_SIDE for side in shape[1:])
+            if kind != np.float32 or not fits:
+                what = f"({pairs},)" if rank == 1 else f"({pairs}, h, w) with sides up to {MOST_SIDE}"
+                raise CheckpointError(
+                    f"Expected {name} as float32 {what} from {self._path}, but got {kind} {shape}. {AGAIN}"
+                )
+        if "confidence" in out and not np.isfinite(out["confidence"]).all():
+            raise CheckpointError(
+                f"Expected finite confidences from {self._path}, but got NaN or infinity. Check the weights."
+            )
 
 
 def is_onnx(path: Path | str) -> bool:
@@ -108,50 +182,64 @@ def _runtime() -> Any:
     return onnxruntime
 
 
-def _opened(path: Path, device: str, threads: int) -> Any:
-    """A session that runs the file."""
+@cache
+def _limit_memory() -> None:
+    """Let all sessions of this process compute in the memory of one allocator, which has a limit."""
     runtime = _runtime()
+    where = runtime.OrtMemoryInfo("Cpu", runtime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, runtime.OrtMemType.DEFAULT)
+    try:
+        runtime.create_and_register_allocator(where, runtime.OrtArenaCfg({"max_mem": MEMORY}))
+    except Exception as error:  # onnxruntime's errors have no common class
+        if "already" not in str(error):  # an allocator of the user's own
+            raise
+
+
+def _opened(runtime: Any, path: Path, device: str, threads: int) -> Any:
+    """A session that runs the file."""
     if not path.is_file():
         raise CheckpointError(f"Expected an ONNX file, but there is nothing at {path}. Check the path.")
+    need_plain_graph(path)
+    _limit_memory()
     options = runtime.SessionOptions()
+    options.add_session_config_entry("session.use_env_allocators", "1")
     options.intra_op_num_threads = threads
-    options.log_severity_level = 3  # what it warns of is not for the people who use a file
+    options.log_severity_level = NO_LOG
     # Threads that wait for work without sleeping would take the cores from decoding and drawing.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        return runtime.InferenceSession(str(path), options, providers=_providers(runtime, device))
+        # Exports have no constants to fold, and before a run nothing is computed, so that nothing goes past the limits.
+        given = {"providers": _providers(runtime, device), "disabled_optimizers": ["ConstantFolding"]}
+        return runtime.InferenceSession(str(path), options, **given)
     except EarsightError:
         raise
     except Exception as error:  # onnxruntime's errors have no common class
         reason = " ".join(str(error).split())[:200]
-        raise CheckpointError(
-            f"Expected an ONNX model, but {path} cannot be run ({reason}). Write it again: earsight export WEIGHTS"
-        ) from error
+        raise CheckpointError(f"Expected an ONNX model, but {path} cannot be run ({reason}). {AGAIN}") from error
 
 
-def _providers(runtime: Any, device: str) -> list[str]:
+def _providers(runtime: Any, device: str) -> list[Any]:
     need(device.split(":")[0] in ("auto", "cpu", "cuda"), "device auto, cpu or cuda", device)
     has = "CUDAExecutionProvider" in runtime.get_available_providers()
     do = "Install onnxruntime-gpu in place of onnxruntime, or use --device cpu."
     need(has or not device.startswith("cuda"), "a GPU that onnxruntime can use for device cuda", "none", do)
-    return [*(["CUDAExecutionProvider"] if has and device != "cpu" else []), "CPUExecutionProvider"]
+    on_gpu = ("CUDAExecutionProvider", {"gpu_mem_limit": MEMORY})
+    return [*([on_gpu] if has and device != "cpu" else []), "CPUExecutionProvider"]
 
 
 def _parsed(text: str | None, path: Path) -> dict[str, Any]:
-    do = "Write it again: earsight export WEIGHTS"
     if text is None:
-        raise CheckpointError(f"Expected a file that earsight exported, but {path} says nothing of earsight. {do}")
+        raise CheckpointError(f"Expected a file that earsight exported, but {path} says nothing of earsight. {AGAIN}")
     try:
         header = parse_json(text)
     except ValueError as error:
-        raise CheckpointError(f"Expected JSON in the metadata of {path}, but got: {error}. {do}") from error
+        raise CheckpointError(f"Expected JSON in the metadata of {path}, but got: {error}. {AGAIN}") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         got = header.get("format") if isinstance(header, dict) else type(header).__name__
-        raise CheckpointError(f"Expected an export of format {FORMAT}, but {path} has {got}. {do}")
+        raise CheckpointError(f"Expected an export of format {FORMAT}, but {path} has {got}. {AGAIN}")
     kinds = {"method": str, "inputs": dict, "versions": dict}
     wrong = unusable(header, kinds)
     if wrong:
-        raise CheckpointError(f"Expected {', '.join(kinds)} in {path}, but got no usable {', '.join(wrong)}. {do}")
+        raise CheckpointError(f"Expected {', '.join(kinds)} in {path}, but got no usable {', '.join(wrong)}. {AGAIN}")
     return header
 
 
@@ -159,15 +247,18 @@ def _inputs(values: dict[str, Any], path: Path) -> Inputs:
     try:
         return from_json(Inputs, values)
     except EarsightError as error:
-        raise CheckpointError(
-            f"Expected input settings in {path}, but got: {error} Write it again: earsight export WEIGHTS"
-        ) from error
+        raise CheckpointError(f"Expected input settings in {path}, but got: {error} {AGAIN}") from error
 
 
 def _bounds(given: Any, path: Path) -> Bounds:
+    if given is None:
+        return None
     try:
-        return None if given is None else (float(given[0]), float(given[1]))
-    except (TypeError, ValueError, LookupError) as error:
+        low, high = map(float, given)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not -math.inf < low < high < math.inf:
         raise CheckpointError(
-            f"Expected two numbers as bounds in {path}, but got {given!r:.40}. Write it again: earsight export WEIGHTS"
-        ) from error
+            f"Expected two numbers as bounds in {path}, the lower first, but got {given!r:.40}. {AGAIN}"
+        )
+    return low, high

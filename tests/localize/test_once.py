@@ -47,9 +47,9 @@ def counted(localizer: Localizer) -> Iterator[list[int]]:
     session = localizer.model._session
 
     class Counting:
-        def run(self, wanted: Any, feeds: dict[str, Any]) -> Any:
+        def run(self, wanted: Any, feeds: dict[str, Any], *options: Any) -> Any:
             seen.extend([len(feeds["frames"])] if len(feeds["frames"]) else [])
-            return session.run(wanted, feeds)
+            return session.run(wanted, feeds, *options)
 
     localizer.model._session = Counting()
     yield seen
