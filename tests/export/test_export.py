@@ -141,7 +141,7 @@ def test_missing_packages_and_weights_are_told(
         export_onnx(tmp_path / "none.safetensors", tmp_path / "a.onnx")
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(
-        UsageError, match=r"Expected onnx, onnxscript and onnxruntime, .* pip install 'earsight\[onnx\]'"
+        UsageError, match=r"Expected onnx, onnxscript and onnxruntime, .* pip install -e '\.\[onnx\]'"
     ):
         export_onnx(exported.path.with_suffix(".safetensors"), tmp_path / "a.onnx")
 
