@@ -28,9 +28,9 @@ from earsight.data.clips import open_set
 from earsight.data.sampler import steps_per_epoch
 from earsight.errors import DataError
 from earsight.methods import slavc
-from earsight.train.job import Job
-from earsight.train.log import LOG, read_log
-from earsight.train.loop import train
+from earsight.training.job import Job
+from earsight.training.log import LOG, read_log
+from earsight.training.loop import train
 
 EPOCHS = 20
 """Of the paper's schedule, over 144 000 clips each."""

@@ -7,7 +7,7 @@ from benchmarks.media import media
 from benchmarks.reference import evaluation, training
 from benchmarks.twins import twin
 from earsight.config import Inputs
-from earsight.evaluate import evaluate
+from earsight.evaluation import evaluate
 from earsight.methods import slavc
 from earsight.models.encoders import Encoders
 from earsight.protocols import get

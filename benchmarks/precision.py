@@ -25,11 +25,11 @@ from earsight.config import Optim
 from earsight.data.clips import open_set
 from earsight.data.manifest import Settings
 from earsight.data.packing import pack
-from earsight.evaluate import evaluate
+from earsight.evaluation import evaluate
 from earsight.models.encoders import Encoders
 from earsight.recipes import RECIPES
 from earsight.recipes.toybox import INPUTS
-from earsight.train.loop import train
+from earsight.training.loop import train
 
 WAYS: dict[str, dict[str, Any]] = {
     "fp32": {},

@@ -18,8 +18,8 @@ from earsight.methods import slavc
 from earsight.models.encoders import Encoders
 from earsight.models.frontend import FrontEnd
 from earsight.recipes.toybox import INPUTS as SMALL_INPUTS
-from earsight.train.optim import make_optimizer
-from earsight.train.stepping import Stepper, prepared
+from earsight.training.optim import make_optimizer
+from earsight.training.stepping import Stepper, prepared
 from earsight.types import Batch
 
 

@@ -24,7 +24,7 @@ from earsight.config import Inputs
 from earsight.data.clips import ClipSet, Limited, open_set
 from earsight.data.loading import eval_batches
 from earsight.device import placed
-from earsight.evaluate import BATCH, evaluate
+from earsight.evaluation import BATCH, evaluate
 from earsight.methods import slavc
 from earsight.models.encoders import Encoders
 from earsight.protocols import get

@@ -11,7 +11,7 @@ from earsight import bootstrap, protocols
 from earsight.files import write_text
 from earsight.metrics import loc_acc, max_f1, pointing
 from earsight.metrics.base import Records, defined
-from earsight.train.log import LOG, read_log
+from earsight.training.log import LOG, read_log
 from studies.trial import Trial
 from studies.work import DONE, SPECS, done_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from earsight.train.job import Job
+from earsight.training.job import Job
 
 INFERS = {
     "loc": {"infer": "loc"},

@@ -20,16 +20,16 @@ from earsight.commands.screen import flat
 from earsight.data.clips import ClipSet, open_set
 from earsight.data.controls import Audio
 from earsight.errors import UsageError
-from earsight.evaluate import evaluate_all
+from earsight.evaluation import evaluate_all
 from earsight.files import write_text
 from earsight.methods.base import Method, build
 from earsight.models.encoders import no_start_weights
 from earsight.object_prior import ObjectPrior
-from earsight.train.folder import BEST, BEST_WEIGHTS, load_job
-from earsight.train.job import Job
-from earsight.train.log import LOG, read_log
-from earsight.train.loop import train
-from earsight.train.state import PREVIOUS, STATE
+from earsight.training.folder import BEST, BEST_WEIGHTS, load_job
+from earsight.training.job import Job
+from earsight.training.log import LOG, read_log
+from earsight.training.loop import train
+from earsight.training.state import PREVIOUS, STATE
 from earsight.types import Maps
 from studies.trial import INFERS, Trial
 

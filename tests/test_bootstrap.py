@@ -12,7 +12,7 @@ from earsight import bootstrap
 from earsight.bootstrap import Difference, drawn, intervals, over_seeds, paired
 from earsight.draws import NAMES, Ordered, Room, counted
 from earsight.errors import DataError, UsageError
-from earsight.evaluate import measure
+from earsight.evaluation import measure
 from earsight.metrics.base import Records, hits, module_of, ratio
 from earsight.protocols import get
 from earsight.types import Row

@@ -8,7 +8,7 @@ import torch
 
 from earsight.config import Inputs
 from earsight.data.clips import open_set
-from earsight.evaluate import Evaluation
+from earsight.evaluation import Evaluation
 from earsight.gallery import choices, choose, groups
 from earsight.methods.base import Method
 from earsight.metrics.base import Records

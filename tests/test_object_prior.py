@@ -18,7 +18,7 @@ from earsight.config import Inputs
 from earsight.data.clips import Limited
 from earsight.data.sets import toybox
 from earsight.errors import TrainingError, UsageError
-from earsight.evaluate import evaluate, evaluate_all
+from earsight.evaluation import evaluate, evaluate_all
 from earsight.localize import Localizer
 from earsight.masking import predict
 from earsight.methods import ogl, slavc

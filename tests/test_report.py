@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from earsight.errors import UsageError
-from earsight.evaluate import Evaluation, measure
+from earsight.evaluation import Evaluation, measure
 from earsight.metrics import max_f1
 from earsight.metrics.base import Records
 from earsight.plots import Tile

@@ -20,7 +20,7 @@ from earsight.data.clips import ClipSet, Some, open_set
 from earsight.data.sets import toybox
 from earsight.data.truth import truth_map
 from earsight.errors import DataError, UsageError
-from earsight.evaluate import Evaluation, center_prior
+from earsight.evaluation import Evaluation, center_prior
 from earsight.mapfile import base, open_maps
 from earsight.protocols import get
 from earsight.score import match, score_file

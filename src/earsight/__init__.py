@@ -9,14 +9,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from earsight.evaluate import evaluate as evaluate
+    from earsight.evaluation import evaluate as evaluate
     from earsight.localize import Localizer as Localizer
-    from earsight.train.loop import train as train
+    from earsight.training.loop import train as train
 
 __version__ = "0.1.0"
 __all__ = ["Localizer", "__version__", "evaluate", "train"]
 
-_WHERE = {"Localizer": "earsight.localize", "evaluate": "earsight.evaluate", "train": "earsight.train.loop"}
+_WHERE = {"Localizer": "earsight.localize", "evaluate": "earsight.evaluation", "train": "earsight.training.loop"}
 
 
 def __getattr__(name: str) -> Any:

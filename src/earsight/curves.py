@@ -16,7 +16,7 @@ from earsight.metrics.base import higher_is_better
 from earsight.plots import PALETTE
 from earsight.plots.figure import Target, label, new_figure, save
 from earsight.tabular import title
-from earsight.train.log import LOG, read_log
+from earsight.training.log import LOG, read_log
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,14 +16,14 @@ from earsight.data.clips import open_set
 from earsight.data.controls import Audio
 from earsight.data.toys.video import write_film
 from earsight.errors import UsageError
-from earsight.evaluate import Evaluation, center_prior, evaluate
+from earsight.evaluation import Evaluation, center_prior, evaluate
 from earsight.gallery import groups
 from earsight.localize import Localizer, localize_video
 from earsight.methods.base import build
 from earsight.recipes import RECIPES
 from earsight.report import lines, table, write_report
-from earsight.train.log import LOG, read_log
-from earsight.train.loop import train
+from earsight.training.log import LOG, read_log
+from earsight.training.loop import train
 
 CONTROLS: tuple[tuple[Audio, str], ...] = (("real", "SLAVC"), ("shuffled", "SLAVC"), ("silent", "SLAVC"))
 

@@ -9,7 +9,7 @@ import torch
 
 from earsight.data.clips import ClipSet
 from earsight.escape import brief
-from earsight.evaluate import Evaluation
+from earsight.evaluation import Evaluation
 from earsight.heatmap import stretch
 from earsight.masking import own_scores, predict
 from earsight.methods.base import Method

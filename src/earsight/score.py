@@ -15,7 +15,7 @@ from earsight.data.clips import ClipSet, open_set
 from earsight.data.lists import some
 from earsight.errors import DataError, EarsightError, UsageError
 from earsight.escape import visible
-from earsight.evaluate import Evaluation, need_truth
+from earsight.evaluation import Evaluation, need_truth
 from earsight.mapfile import MapFile
 from earsight.metrics.base import Records
 from earsight.protocols import Protocol

@@ -19,7 +19,7 @@ from earsight.checkpoint import load_weights
 from earsight.commands.trained import threshold_of
 from earsight.data.clips import ClipSet, Some, open_set
 from earsight.data.truth import truth_map
-from earsight.evaluate import evaluate_all
+from earsight.evaluation import evaluate_all
 from earsight.gallery import tiles
 from earsight.metrics.sizes import NAMES, SIDES
 from earsight.plots import overlay_grid

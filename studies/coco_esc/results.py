@@ -17,8 +17,8 @@ from earsight.metrics import classes, interactive, iou_sweep, loc_acc, max_f1, n
 from earsight.metrics.base import Records, defined
 from earsight.protocols import Protocol
 from earsight.recipes.coco_esc import OPTIM
-from earsight.train.folder import load_job
-from earsight.train.log import LOG, read_log
+from earsight.training.folder import load_job
+from earsight.training.log import LOG, read_log
 from studies import rows
 from studies.coco_esc import told
 from studies.coco_esc.trials import FIXED, PARTS

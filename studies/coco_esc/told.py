@@ -8,7 +8,7 @@ from typing import Any
 
 from earsight.commands.screen import flat
 from earsight.recipes import RECIPES
-from earsight.train.job import Job
+from earsight.training.job import Job
 
 
 def train_command(job: Job, run: str) -> str:

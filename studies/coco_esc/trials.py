@@ -11,7 +11,7 @@ from earsight.config import Inputs
 from earsight.models.encoders import Encoders
 from earsight.recipes import RECIPES
 from earsight.recipes.coco_esc import OPTIM
-from earsight.train.job import Job
+from earsight.training.job import Job
 from studies.trial import Trial
 
 EXTENDED = "coco_esc:extended"

@@ -9,7 +9,7 @@ from benchmarks.hardware import commit
 
 from earsight import protocols
 from earsight.data.clips import open_set
-from earsight.evaluate import center_prior
+from earsight.evaluation import center_prior
 from studies import rows
 from studies.toybox.trials import EXTENDED, Trial
 from studies.work import done_of

@@ -11,7 +11,7 @@ from earsight.config import Supervision
 from earsight.methods.base import build
 from earsight.models.encoders import no_start_weights
 from earsight.recipes import RECIPES
-from earsight.train.job import Job
+from earsight.training.job import Job
 
 SEEDS = (0, 1, 2)
 EXTENDED = "toybox:extended"

@@ -24,7 +24,7 @@ from earsight.data.loading import Loader, epoch_visits, eval_batches
 from earsight.data.manifest import Settings as PackSettings
 from earsight.data.manifest import folder_name
 from earsight.data.pack import Packed
-from earsight.evaluate import evaluate
+from earsight.evaluation import evaluate
 from earsight.methods import slavc
 from earsight.models.frontend import FrontEnd
 from earsight.protocols import get

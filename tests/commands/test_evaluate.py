@@ -21,7 +21,7 @@ from earsight.data import clips
 from earsight.data.clips import open_set
 from earsight.data.sets import toybox
 from earsight.errors import MediaError, UsageError
-from earsight.evaluate import evaluate
+from earsight.evaluation import evaluate
 from earsight.methods import slavc
 from earsight.models.image import ResNetImage
 from earsight.types import Clip

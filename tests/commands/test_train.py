@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 import earsight
-import earsight.train.loop
+import earsight.training.loop
 from earsight.cli import main
 from earsight.commands.train import Given, peek
 from earsight.config import Inputs, Optim
 from earsight.methods import slavc
 from earsight.recipes import RECIPES
-from earsight.train.job import Job
+from earsight.training.job import Job
 
 Captured = pytest.CaptureFixture[str]
 
@@ -40,7 +40,7 @@ class Trained:
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch) -> Trained:
     stand_in = Trained()
-    monkeypatch.setattr(earsight.train.loop, "train", stand_in)
+    monkeypatch.setattr(earsight.training.loop, "train", stand_in)
     return stand_in
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from earsight.evaluate import measure
+from earsight.evaluation import measure
 from earsight.metrics.base import Records
 from earsight.protocols import get
 from earsight.types import Row

@@ -17,7 +17,7 @@ from earsight.masking import predict
 from earsight.methods.base import Method, Preset, build
 from earsight.models.encoders import Encoders
 from earsight.protocols import PROTOCOLS, get
-from earsight.train.supervision import Supervised
+from earsight.training.supervision import Supervised
 from earsight.types import Batch, Maps, Step
 from tiny.lent import Lent, beside
 

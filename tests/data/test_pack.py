@@ -27,7 +27,7 @@ from earsight.data.packing import pack
 from earsight.data.shard import Shard, Stored
 from earsight.errors import MediaError, UsageError
 from earsight.media.write import write_png, write_wav
-from earsight.train.loop import train
+from earsight.training.loop import train
 from earsight.types import Row
 from tiny.packing import SETTINGS, contents
 from tiny.tones import Tones

@@ -22,8 +22,8 @@ from earsight.data.loading import Loader, epoch_visits
 from earsight.data.packing import pack
 from earsight.data.resident import Drawn, Resident, need_resident
 from earsight.errors import MediaError, UsageError
-from earsight.train import loop
-from earsight.train.loop import train
+from earsight.training import loop
+from earsight.training.loop import train
 from earsight.types import Batch, Clip, Encoded
 from tiny import two_stages
 from tiny.packing import SETTINGS

@@ -14,7 +14,7 @@ import tiny
 from earsight.data.loading import epoch_visits
 from earsight.data.sampler import class_aware_order, need_classes, steps_per_epoch
 from earsight.errors import UsageError
-from earsight.train.loop import train
+from earsight.training.loop import train
 from tiny import killing, processes
 
 COUNTS = {"car": 212, "person": 209, "dog": 144, "cow": 65, "sheep": 58, "keyboard": 11}

@@ -15,7 +15,7 @@ from earsight.data.clips import Limited
 from earsight.data.sets.toybox import Toybox
 from earsight.data.toys.scene import NAMES, draw_area, pitch_of
 from earsight.data.toys.sound import toy_sound
-from earsight.evaluate import center_prior, evaluate
+from earsight.evaluation import center_prior, evaluate
 from earsight.methods.base import Method
 from earsight.methods.slavc import Config, Model
 from earsight.models.encoders import Encoders

@@ -15,7 +15,7 @@ import torch
 
 from earsight import distributed
 from earsight.errors import TrainingError
-from earsight.train.log import read_log
+from earsight.training.log import read_log
 from tiny import parity, processes
 
 
@@ -204,7 +204,7 @@ def test_torchrun_starts_trains_and_resumes(tmp_path: Path) -> None:
     """The way users start it: each process reads its place from the environment."""
     script = tmp_path / "script.py"
     script.write_text(
-        "import sys, torch, tiny\nfrom pathlib import Path\nfrom earsight.train.loop import train\n"
+        "import sys, torch, tiny\nfrom pathlib import Path\nfrom earsight.training.loop import train\n"
         "torch.set_num_threads(1)\ntrain(tiny.job(epochs=1), Path(sys.argv[1]), device='cpu', resume=True)\n"
         "assert not torch.distributed.is_initialized()\n"
     )

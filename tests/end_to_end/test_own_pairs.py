@@ -12,7 +12,7 @@ import pytest
 from earsight.checkpoint import read_header
 from earsight.cli import main
 from earsight.media.write import VideoWriter, write_png, write_wav
-from earsight.train.log import read_log
+from earsight.training.log import read_log
 
 Output = pytest.CaptureFixture[str]
 RATE = 4000

@@ -513,7 +513,7 @@ def _maps(folder: Path) -> None:
 
 def _run(folder: Path) -> None:
     """A run that was stopped after its first epoch."""
-    from earsight.train.state import StateWriter
+    from earsight.training.state import StateWriter
 
     write, written = StateWriter.write, 0
 

@@ -13,7 +13,7 @@ import earsight
 from earsight.checkpoint import load_weights
 from earsight.data.sets import toybox
 from earsight.errors import CheckpointError, UsageError
-from earsight.evaluate import evaluate
+from earsight.evaluation import evaluate
 from earsight.judging import Found
 from earsight.localize import Localizer
 from earsight.localize.localizer import region, spread

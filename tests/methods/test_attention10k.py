@@ -17,7 +17,7 @@ from earsight.losses import partners
 from earsight.methods.attention10k import Config, Model, attend, attention_loss, distance_ratio, official, paper
 from earsight.models.encoders import Encoders
 from earsight.models.similarity import paired
-from earsight.train.supervision import Supervised
+from earsight.training.supervision import Supervised
 from earsight.types import Batch, Maps, Step
 from tiny import INPUTS
 from tiny.noise import make_batch

@@ -17,7 +17,7 @@ from earsight.methods import avobject
 from earsight.methods.avobject import LEAST, MOST, PRESETS, Config, Model, find_sound, log_places, ours
 from earsight.models.encoders import Encoders
 from earsight.models.similarity import all_pairs, paired
-from earsight.train.optim import make_optimizer
+from earsight.training.optim import make_optimizer
 from earsight.types import Batch
 
 INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=0.5, window=128, hop=64)

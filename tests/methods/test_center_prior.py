@@ -12,7 +12,7 @@ import torch
 from earsight.checkpoint import load_weights, save_weights
 from earsight.config import Inputs
 from earsight.errors import TrainingError
-from earsight.evaluate import center_prior
+from earsight.evaluation import center_prior
 from earsight.masking import predict
 from earsight.methods.center_prior import Config, Model, disc
 from earsight.protocols import PROTOCOLS, at_level, get

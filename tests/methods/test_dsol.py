@@ -16,7 +16,7 @@ from earsight.errors import UsageError
 from earsight.methods import dsol
 from earsight.methods.base import Stage
 from earsight.methods.dsol import Config, Model
-from earsight.train.optim import forget, make_optimizer
+from earsight.training.optim import forget, make_optimizer
 from earsight.types import Batch
 from tiny.dsol_steps import SETTINGS, make_model, model_in
 from tiny.lent import Lent

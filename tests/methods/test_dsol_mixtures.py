@@ -13,7 +13,7 @@ from earsight import sounding_objects
 from earsight.checkpoint import load_weights, save_weights
 from earsight.config import Optim
 from earsight.methods.dsol import Model
-from earsight.train.optim import make_optimizer
+from earsight.training.optim import make_optimizer
 from earsight.types import Batch
 from tiny.dsol_steps import make_model, model_in
 from tiny.lent import Lent

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from earsight.train.loop import train
+from earsight.training.loop import train
 from tiny import killing, processes
 from tiny.dsol_steps import job
 

@@ -23,7 +23,7 @@ from earsight import official
 from earsight.errors import CheckpointError
 from earsight.models import weights
 from earsight.models.weights import load_image_weights, read_state
-from earsight.train.state import load_state
+from earsight.training.state import load_state
 from tiny import limited
 
 

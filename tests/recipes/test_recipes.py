@@ -22,7 +22,7 @@ from earsight.methods.base import build
 from earsight.models.encoders import Encoders, no_start_weights
 from earsight.recipes import RECIPES, Recipe
 from earsight.recipes.published import COMPARED, SETTINGS
-from earsight.train.job import Job
+from earsight.training.job import Job
 
 NEEDING = [recipe for recipe in RECIPES.values() if recipe.data]
 PUBLISHED = [recipe for recipe in NEEDING if not recipe.on.startswith("coco_esc:")]
@@ -182,7 +182,7 @@ def test_a_run_starts_from_its_recipes_name_and_a_folder(
         asked.append(job)
         return out / "weights.safetensors"
 
-    monkeypatch.setattr("earsight.train.loop.train", stand_in)
+    monkeypatch.setattr("earsight.training.loop.train", stand_in)
     run = str(tmp_path / "run")
     assert main(["train", "--recipe", recipe.name, "--data", str(tmp_path), "--out", run]) == 0
     assert asked == [replace(recipe(), data=str(tmp_path))]

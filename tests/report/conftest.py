@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from earsight.evaluate import Evaluation, measure
+from earsight.evaluation import Evaluation, measure
 from earsight.metrics import loc_acc, max_f1
 from earsight.metrics.base import Records
 from earsight.protocols import Protocol, get

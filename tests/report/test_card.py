@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from earsight.bootstrap import intervals, paired
-from earsight.evaluate import Evaluation, measure
+from earsight.evaluation import Evaluation, measure
 from earsight.metrics import interactive
 from earsight.metrics.base import TITLES, hits
 from earsight.report.card import Card

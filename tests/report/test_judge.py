@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from earsight.evaluate import Evaluation
+from earsight.evaluation import Evaluation
 from earsight.protocols import get
 from earsight.report.judge import ALIKE, Drop, warnings_of
 

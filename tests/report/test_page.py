@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from earsight.evaluate import Evaluation
+from earsight.evaluation import Evaluation
 from earsight.plots import Tile
 from earsight.protocols import get
 from earsight.report import page as page_module

@@ -23,7 +23,7 @@ from studies.trial import Trial
 
 from earsight import registry
 from earsight.cli import main
-from earsight.train.job import Job
+from earsight.training.job import Job
 from tiny import coco_trees
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +79,7 @@ def test_the_command_beside_a_number_trains_the_run_it_is_of(
         asked.append(job)
         return out / "weights.safetensors"
 
-    monkeypatch.setattr("earsight.train.loop.train", stand_in)
+    monkeypatch.setattr("earsight.training.loop.train", stand_in)
     words = shlex.split(told.train_command(trial.job, str(tmp_path / "run")))
     assert main(words[1:]) == 0
     assert asked == [told.named(trial.job)]

@@ -8,7 +8,7 @@ from typing import Any
 from earsight.config import Inputs, Optim
 from earsight.methods import slavc
 from earsight.models.encoders import Encoders
-from earsight.train.job import Job
+from earsight.training.job import Job
 
 INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
 SMALL = Encoders(kind="small", weights="random", width=4)

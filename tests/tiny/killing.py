@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from earsight import checkpoint
-from earsight.train.job import Job
-from earsight.train.loop import train
+from earsight.training.job import Job
+from earsight.training.loop import train
 
 
 def resume(job: Job, out: Path) -> None:
@@ -48,7 +48,7 @@ def contents(out: Path) -> tuple[dict[str, Any], Any, list[Any]]:
     """What a run ends with: tensors, calibration and numbers, and its log without the times."""
     from safetensors.torch import load_file
 
-    from earsight.train.log import read_log
+    from earsight.training.log import read_log
 
     header = checkpoint.read_header(out)
     timed = ("elapsed", "seconds", "clips_per_second", "waited")

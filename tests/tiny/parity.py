@@ -15,8 +15,8 @@ from earsight import distributed
 from earsight.config import Supervision
 from earsight.errors import DataError, TrainingError
 from earsight.methods.slavc import Model
-from earsight.train.loop import train
-from earsight.train.stepping import wrap
+from earsight.training.loop import train
+from earsight.training.stepping import wrap
 from earsight.types import Batch
 
 CLIPS = 8
@@ -141,8 +141,8 @@ def whole_run(out: Path, **changes: Any) -> dict[str, Any]:
 def extract(on: str, limit: int = 0) -> tuple[Tensor, Tensor]:
     """What a method gets between epochs: a feature and the place of every clip."""
     from earsight.data.clips import open_set
-    from earsight.train.measure import TrainingContext
-    from earsight.train.state import Position
+    from earsight.training.measure import TrainingContext
+    from earsight.training.state import Position
 
     job = tiny.job(on=on)
     model = Model(tiny.config(), tiny.INPUTS)
@@ -167,7 +167,7 @@ def run_torn(out: Path, on: str, batch_size: int) -> dict[str, str] | str:
 
 def fails_in(rank: int, where: str, out: Path) -> None:
     """A run in which one process fails, in the place named, as the first of them may."""
-    from earsight.train import loop, measure
+    from earsight.training import loop, measure
 
     def stop(*args: Any, **options: Any) -> Any:
         raise DataError(f"Expected no trouble, but {where} has some. Look there.")

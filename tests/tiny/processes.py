@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 _server = multiprocessing.get_context("forkserver")
-_server.set_forkserver_preload(["earsight.train.loop", "earsight.methods.slavc"])
+_server.set_forkserver_preload(["earsight.training.loop", "earsight.methods.slavc"])
 PATIENCE = 300
 
 

@@ -18,7 +18,7 @@ from earsight.data.controls import Audio
 from earsight.device import own_device, pick_device
 from earsight.errors import EarsightError, UsageError
 from earsight.escape import visible
-from earsight.evaluate import Evaluation, Failures, center_prior, evaluate_all, need_truth
+from earsight.evaluation import Evaluation, Failures, center_prior, evaluate_all, need_truth
 from earsight.files import refuse_existing
 from earsight.object_prior import ObjectPrior
 from earsight.plots import Tile

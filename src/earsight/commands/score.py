@@ -15,7 +15,7 @@ from earsight.data.audit import leaks
 from earsight.data.clips import open_set
 from earsight.errors import UsageError
 from earsight.escape import visible
-from earsight.evaluate import Evaluation, center_prior
+from earsight.evaluation import Evaluation, center_prior
 from earsight.mapfile import open_maps
 from earsight.protocols import Protocol
 from earsight.score import called, match, need_confidence, score_file

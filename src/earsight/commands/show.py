@@ -14,7 +14,7 @@ from earsight.errors import EarsightError, UsageError
 from earsight.escape import visible
 from earsight.header import unusable
 from earsight.metrics.base import headings, without_negatives
-from earsight.train.log import read_log, shown
+from earsight.training.log import read_log, shown
 
 Found = tuple[dict[str, Any], Callable[[dict[str, Any]], str]]
 """Plain values for --json, and what makes text of them."""

@@ -16,7 +16,7 @@ from earsight import protocols, registry
 from earsight.commands.screen import flat, note, say
 from earsight.config import Inputs, Optim, need
 from earsight.errors import UsageError
-from earsight.train.job import Job, deciding
+from earsight.training.job import Job, deciding
 
 SMOKE_BATCH = 8
 """Clips in a batch of a smoke test, at most."""
@@ -107,7 +107,7 @@ def _start(given: Given) -> Job:
         _need_method(given, job.method, f"the recipe {given.recipe} trains")
         return _as_begun(given, job)
     if given.run and not given.preset:
-        from earsight.train.folder import load_job
+        from earsight.training.folder import load_job
 
         job = load_job(given.run, given.named)
         _need_method(given, job.method, f"the run {given.run} trains")
@@ -127,7 +127,7 @@ def _as_begun(given: Given, job: Job) -> Job:
     """The settings with those of the run that goes on, if one does, which only flags may change."""
     if given.run is None:
         return job
-    from earsight.train.folder import load_job
+    from earsight.training.folder import load_job
 
     return job.worked_on_like(load_job(given.run, given.named))
 
@@ -171,7 +171,7 @@ def run(
     _need_protocol(job.protocol)  # said before the first epoch, not after it
     job = replace(job, val=validation(job, begin))
     if given.run:
-        from earsight.train.folder import load_job
+        from earsight.training.folder import load_job
 
         refuse_changes(load_job(given.run, given.named), job, given.run)
     if given.smoke and not given.run:
@@ -179,7 +179,7 @@ def run(
             f"--limit makes this a smoke test: {job.optim.epochs} epoch{'s' * (job.optim.epochs > 1)} in batches of "
             f"{job.optim.batch_size} at most. Add --optim.epochs N to train in earnest."
         )
-    from earsight.train.loop import train
+    from earsight.training.loop import train
 
     weights = train(job, out, device=device, resume=resume, force=force)
     note(f"next: {_next(job, weights)}")

@@ -11,7 +11,7 @@ from earsight.data.audit import leaks
 from earsight.data.clips import ClipSet, open_set, with_split
 from earsight.errors import EarsightError
 from earsight.protocols import Protocol
-from earsight.train.folder import BEST_WEIGHTS
+from earsight.training.folder import BEST_WEIGHTS
 
 
 def training_of(loaded: Weights, file: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from earsight.train.job import Job
+from earsight.training.job import Job
 
 
 @dataclass(frozen=True)

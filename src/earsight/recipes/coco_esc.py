@@ -8,7 +8,7 @@ from typing import Any
 from earsight import registry
 from earsight.config import Inputs, Optim
 from earsight.recipes.base import Recipe
-from earsight.train.job import Job
+from earsight.training.job import Job
 
 OPTIM = Optim(epochs=60, val_every=5, save_epochs=5)
 """One budget for all methods: 1342 photos, 60 times, in batches of 128 with Adam at 1e-4, as the papers have it."""

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from earsight import registry
 from earsight.config import Inputs, Optim, Supervision
 from earsight.recipes.base import Recipe
-from earsight.train.job import Job
+from earsight.training.job import Job
 
 VGGSOUND, HEARD, FLICKR, SEMI = "vggsound:144k", "vggsound:heard", "flickr_soundnet:10k", "flickr_soundnet:semi"
 EXTENDED = ("vggss:extended", "flickr_soundnet:extended")

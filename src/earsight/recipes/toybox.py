@@ -8,7 +8,7 @@ from typing import Any, Literal
 from earsight import registry
 from earsight.config import Inputs, Optim
 from earsight.recipes.base import Recipe
-from earsight.train.job import Job
+from earsight.training.job import Job
 
 INPUTS = Inputs(image_size=112, resize=128, rate=11025, seconds=2.0, window=256, hop=160)
 OPTIM = Optim(epochs=8, batch_size=64, optimizer="adamw", lr=2e-3, weight_decay=1e-2, warmup_steps=20, val_every=2)

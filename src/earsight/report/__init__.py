@@ -13,7 +13,7 @@ from typing import Any
 
 from earsight import __version__
 from earsight.errors import UsageError
-from earsight.evaluate import Evaluation
+from earsight.evaluation import Evaluation
 from earsight.files import write_bytes, write_text
 from earsight.plots import Tile
 from earsight.report.card import Card

@@ -9,7 +9,7 @@ from typing import Any
 
 from earsight import bootstrap
 from earsight.escape import visible
-from earsight.evaluate import Evaluation
+from earsight.evaluation import Evaluation
 from earsight.metrics.base import TITLES, defined, hits
 from earsight.report.groups import Group, listed
 from earsight.report.judge import Drop, Interval, warnings_of

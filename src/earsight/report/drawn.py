@@ -11,7 +11,7 @@ from typing import Any
 from earsight import plots
 from earsight.errors import EarsightError
 from earsight.escape import brief
-from earsight.evaluate import Evaluation
+from earsight.evaluation import Evaluation
 from earsight.plots import Target, Tile
 from earsight.report.groups import Group, called, slug
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from earsight import tabular
 from earsight.errors import UsageError
-from earsight.evaluate import Evaluation
+from earsight.evaluation import Evaluation
 from earsight.metrics.base import headings
 from earsight.protocols import Protocol
 

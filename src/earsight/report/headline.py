@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from earsight.evaluate import Evaluation
+from earsight.evaluation import Evaluation
 from earsight.report.card import Card, Headline, Reference
 from earsight.report.html import Html, html_table, tag
 from earsight.report.text import percent, points, span

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from earsight.evaluate import Evaluation
+from earsight.evaluation import Evaluation
 from earsight.metrics.base import TITLES
 from earsight.report.groups import listed
 from earsight.report.text import percent, points, span

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from earsight.escape import markdown, visible
-from earsight.evaluate import Evaluation
+from earsight.evaluation import Evaluation
 from earsight.report import tables
 from earsight.report.card import Card
 from earsight.report.groups import called, listed

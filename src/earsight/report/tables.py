@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
-from earsight.evaluate import Evaluation
+from earsight.evaluation import Evaluation
 from earsight.metrics import classes, interactive, loc_acc, negative_kinds, sizes
 from earsight.metrics.base import TITLES, headings
 from earsight.protocols import Protocol

@@ -16,8 +16,8 @@ from earsight import registry
 from earsight.data.feeding import Feed
 from earsight.data.loading import Loader
 from earsight.methods.base import Method
-from earsight.train.loop import train
-from earsight.train.stepping import Stepper
+from earsight.training.loop import train
+from earsight.training.stepping import Stepper
 from tiny import any_method
 
 WATCHED: tuple[type, ...] = (Method, torch.optim.Adam, Loader, torch.utils.data.DataLoader, Feed, Stepper)

@@ -20,16 +20,16 @@ from earsight.config import need
 from earsight.data.clips import ClipSet
 from earsight.data.loading import eval_batches
 from earsight.errors import DataError
-from earsight.evaluate import Evaluation, evaluate_all, need_truth
+from earsight.evaluation import Evaluation, evaluate_all, need_truth
 from earsight.files import write_text
 from earsight.masking import native_confidence
 from earsight.methods.base import Method
-from earsight.train.folder import BEST, BEST_WEIGHTS, FAILURES
-from earsight.train.job import Job
-from earsight.train.log import Bar, RunLog, shown
-from earsight.train.optim import forget
-from earsight.train.state import Position, load_best, save_pickle
-from earsight.train.stepping import eagerly
+from earsight.training.folder import BEST, BEST_WEIGHTS, FAILURES
+from earsight.training.job import Job
+from earsight.training.log import Bar, RunLog, shown
+from earsight.training.optim import forget
+from earsight.training.state import Position, load_best, save_pickle
+from earsight.training.stepping import eagerly
 from earsight.types import Batch, Row
 
 

@@ -15,8 +15,8 @@ import tiny
 from earsight.checkpoint import WEIGHTS
 from earsight.config import Optim
 from earsight.data.packing import pack
-from earsight.train.loop import train
-from earsight.train.stepping import Stepper
+from earsight.training.loop import train
+from earsight.training.stepping import Stepper
 from tiny.packing import SETTINGS
 from tiny.tones import Tones
 

@@ -13,8 +13,8 @@ from earsight import registry
 from earsight.config import Optim, Supervision
 from earsight.errors import UsageError
 from earsight.methods.base import Method, build
-from earsight.train.optim import make_optimizer
-from earsight.train.stepping import WARM, Stepper, need_graph, prepared
+from earsight.training.optim import make_optimizer
+from earsight.training.stepping import WARM, Stepper, need_graph, prepared
 from earsight.types import Batch
 from tiny.any_method import settings
 from tiny.lent import Lent, beside

@@ -23,17 +23,17 @@ from earsight.data.loading import Beside, Loader, epoch_visits
 from earsight.data.resident import GIB, Resident, need_resident
 from earsight.data.sampler import batch_at, need_classes, steps_per_epoch
 from earsight.device import own_device, pick_device
-from earsight.evaluate import Evaluation
+from earsight.evaluation import Evaluation
 from earsight.methods.base import Method, build
 from earsight.models.encoders import no_start_weights, starts_of
-from earsight.train.folder import check_folder, no_room, prepare_folder
-from earsight.train.job import Job
-from earsight.train.lock import FolderLock
-from earsight.train.log import Bar, RunLog
-from earsight.train.look import Seen, look, usable
-from earsight.train.measure import TrainingContext, finish, need_answers, need_positives, validate
-from earsight.train.optim import lr_at, make_optimizer
-from earsight.train.state import (
+from earsight.training.folder import check_folder, no_room, prepare_folder
+from earsight.training.job import Job
+from earsight.training.lock import FolderLock
+from earsight.training.log import Bar, RunLog
+from earsight.training.look import Seen, look, usable
+from earsight.training.measure import TrainingContext, finish, need_answers, need_positives, validate
+from earsight.training.optim import lr_at, make_optimizer
+from earsight.training.state import (
     Lists,
     Position,
     StateWriter,
@@ -43,8 +43,8 @@ from earsight.train.state import (
     random_state,
     restore,
 )
-from earsight.train.stepping import Stepper, need_graph, prepared
-from earsight.train.supervision import annotated, unknown_names
+from earsight.training.stepping import Stepper, need_graph, prepared
+from earsight.training.supervision import annotated, unknown_names
 
 LOG_EVERY = 10
 

@@ -16,7 +16,7 @@ from earsight.errors import CheckpointError, DataError, UsageError
 from earsight.files import write_atomically
 from earsight.methods.base import Method
 from earsight.models.weights import damaged, read_pickle
-from earsight.train.optim import load_optimizer
+from earsight.training.optim import load_optimizer
 
 STATE, PREVIOUS = "state.pt", "state.previous.pt"
 """The newest state of a run, and the one before it, for when the newest is damaged."""

@@ -19,8 +19,8 @@ from earsight.errors import UsageError
 from earsight.losses import supervised
 from earsight.methods.slavc import Config, Model
 from earsight.models.encoders import Encoders
-from earsight.train.loop import train
-from earsight.train.supervision import Supervised, annotated, unknown_names
+from earsight.training.loop import train
+from earsight.training.supervision import Supervised, annotated, unknown_names
 from earsight.types import Batch, Maps, Step
 
 
@@ -191,7 +191,7 @@ def test_wrong_settings_are_refused(changes: dict[str, Any], message: str) -> No
 
 def test_a_run_with_ground_truth_ends_elsewhere_and_logs_the_term(tmp_path: Path) -> None:
     from earsight.checkpoint import load_weights
-    from earsight.train.log import LOG, read_log
+    from earsight.training.log import LOG, read_log
 
     job = tiny.job(epochs=1, val="")
     plain = load_weights(train(job, tmp_path / "plain", device="cpu")).model.state_dict()

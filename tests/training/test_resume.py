@@ -19,11 +19,11 @@ from earsight import files
 from earsight.checkpoint import WEIGHTS, read_header
 from earsight.data.clips import ClipSet, Some
 from earsight.errors import CheckpointError, DataError, TrainingError, UsageError
-from earsight.train import loop
-from earsight.train.job import Job
-from earsight.train.lock import LOCK, FolderLock
-from earsight.train.loop import train
-from earsight.train.state import PREVIOUS, STATE, load_state
+from earsight.training import loop
+from earsight.training.job import Job
+from earsight.training.lock import LOCK, FolderLock
+from earsight.training.loop import train
+from earsight.training.state import PREVIOUS, STATE, load_state
 from tiny import killing, processes, tones, two_stages
 
 KILLS = 20
@@ -444,7 +444,7 @@ def test_keeping_the_best_epoch_needs_a_validation_set(tmp_path: Path) -> None:
 
 
 def test_the_best_epoch_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from earsight.train import measure
+    from earsight.training import measure
 
     wanted: list[dict[str, torch.Tensor]] = []
     scores = iter([0.2, 0.6, 0.4, 0.6])

@@ -12,10 +12,10 @@ from earsight import registry
 from earsight.checkpoint import WEIGHTS
 from earsight.errors import CheckpointError, TrainingError, UsageError
 from earsight.files import is_part, read_json, write_text
-from earsight.train.job import Job, deciding
-from earsight.train.lock import LOCK
-from earsight.train.log import BOARD, LOG
-from earsight.train.state import PREVIOUS, STATE
+from earsight.training.job import Job, deciding
+from earsight.training.lock import LOCK
+from earsight.training.log import BOARD, LOG
+from earsight.training.state import PREVIOUS, STATE
 
 RUN = "run.json"
 BEST = "best.pt"

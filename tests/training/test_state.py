@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from earsight.errors import CheckpointError
-from earsight.train.state import load_state, save_pickle
+from earsight.training.state import load_state, save_pickle
 
 
 @pytest.mark.parametrize("bits", [0x01, 0x10, 0xFF])

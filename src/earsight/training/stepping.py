@@ -19,8 +19,8 @@ from earsight import distributed
 from earsight.config import Optim, Supervision, need
 from earsight.device import placed, recording
 from earsight.methods.base import Method
-from earsight.train.optim import set_rate
-from earsight.train.supervision import Supervised
+from earsight.training.optim import set_rate
+from earsight.training.supervision import Supervised
 from earsight.types import Batch, Step
 
 WARM = 3

@@ -15,7 +15,7 @@ from earsight import registry
 from earsight.config import Inputs
 from earsight.data.clips import ClipSet
 from earsight.errors import DataError, MediaError
-from earsight.evaluate import ASKED, center_prior, evaluate, evaluate_all
+from earsight.evaluation import ASKED, center_prior, evaluate, evaluate_all
 from earsight.masking import predict
 from earsight.methods.base import Method
 from earsight.metrics import loc_acc

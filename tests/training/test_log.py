@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from earsight.train.log import LOG, Bar, RunLog, read_log
+from earsight.training.log import LOG, Bar, RunLog, read_log
 
 
 def test_rows_are_read_back_in_order(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from earsight import distributed
 from earsight.data.clips import ClipSet
 from earsight.data.items import Failure, Loaded
 from earsight.errors import DataError, TrainingError
-from earsight.train.state import Position
-from earsight.train.stepping import Taken
+from earsight.training.state import Position
+from earsight.training.stepping import Taken
 from earsight.types import Batch
 
 

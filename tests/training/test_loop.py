@@ -22,9 +22,9 @@ from earsight.errors import DataError, MediaError, TrainingError, UsageError
 from earsight.methods.base import Stage
 from earsight.models.encoders import Encoders
 from earsight.models.image import ResNetImage
-from earsight.train import loop, optim
-from earsight.train.log import read_log
-from earsight.train.loop import train
+from earsight.training import loop, optim
+from earsight.training.log import read_log
+from earsight.training.loop import train
 from earsight.types import Maps
 from tiny import any_method, explodes, tones, two_stages
 
@@ -267,7 +267,7 @@ def test_a_method_with_nothing_to_learn_is_measured_and_written(tmp_path: Path) 
 
 
 def test_the_last_and_the_best_epoch_can_both_be_kept(tmp_path: Path) -> None:
-    from earsight.train.log import LOG, read_log
+    from earsight.training.log import LOG, read_log
 
     both = load_weights(train(tiny.job(keep="both", lr=0.03), tmp_path / "both", device="cpu"))
     best = load_weights(tmp_path / "both" / "best.safetensors")

@@ -11,7 +11,7 @@ from torch import nn
 
 from earsight.config import Optim
 from earsight.methods.base import Group
-from earsight.train.optim import forget, lr_at, make_optimizer, set_rate
+from earsight.training.optim import forget, lr_at, make_optimizer, set_rate
 
 
 @pytest.mark.parametrize("kind", ["adam", "adamw", "sgd"])
