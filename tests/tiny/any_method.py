@@ -20,9 +20,10 @@ SMALLER = {"dim": 8, "momentum": 0.9, "warmup": 1, "labels": "clusters", "catego
 """What is made smaller, where a method has it. Everything random stays, so that it is seen to repeat."""
 
 
-def settings(name: str, **more: Any) -> Any:
-    """A method's settings as its first preset has them, with small encoders, and `more` where it has them."""
-    config = next(iter(registry.load("method", name).PRESETS.values()))().config
+def settings(name: str, preset: str = "", **more: Any) -> Any:
+    """A method's settings as a preset has them, or its first, with small encoders, and `more` where it has them."""
+    presets = registry.load("method", name).PRESETS
+    config = presets[preset or next(iter(presets))]().config
     changes: dict[str, Any] = {k: v for k, v in {**SMALLER, **more}.items() if hasattr(config, k)}
     for f in fields(config):
         if isinstance(getattr(config, f.name), Encoders):
