@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from torch import nn
 
 from earsight.config import Optim
 from earsight.methods.base import Group
-from earsight.training.optim import forget, lr_at, make_optimizer, set_rate
+from earsight.training.optim import forget, load_optimizer, lr_at, make_optimizer, set_rate
 
 
 @pytest.mark.parametrize("kind", ["adam", "adamw", "sgd"])
@@ -74,3 +74,55 @@ def test_a_warm_up_longer_than_training_never_gets_there() -> None:
     rate = lr_at(9, 10, Optim(schedule="cosine", warmup_steps=100), 1.0)
     assert rate == pytest.approx(0.1)
     assert math.isfinite(lr_at(100, 10, Optim(schedule="cosine", warmup_steps=100), 1.0))
+
+
+@pytest.mark.parametrize("kind", ["adam", "sgd"])
+def test_a_saved_optimizer_goes_on_as_if_it_had_never_stopped(kind: Literal["adam", "sgd"]) -> None:
+    ends = []
+    for stop in (False, True):
+        weight = nn.Parameter(torch.ones(2, 3))
+        optimizer = make_optimizer([Group([weight])], Optim(optimizer=kind), 0.1)
+        for step in range(4):
+            if stop and step == 2:
+                saved = optimizer.state_dict()
+                optimizer = make_optimizer([Group([weight])], Optim(optimizer=kind), 0.1)
+                load_optimizer(optimizer, saved)
+            weight.grad = torch.arange(6.0).view(2, 3) - step
+            optimizer.step()
+        ends.append(weight.detach().clone())
+    assert torch.equal(*ends)
+
+
+ONES = torch.ones(2, 3)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"exp_avg": None},
+        {"exp_avg": [1.0]},
+        {"exp_avg": torch.ones(3, 2)},
+        {"exp_avg_sq": torch.ones(2, 3, dtype=torch.complex64)},
+        {"exp_avg_sq": torch.ones(2, 3, dtype=torch.int64)},
+        {"step": torch.ones(2)},
+        {"more": ONES},
+    ],
+)
+def test_what_no_optimizer_remembers_is_refused(changes: dict[str, Any]) -> None:
+    optimizer = make_optimizer([Group([nn.Parameter(ONES)])], Optim(), 0.1)
+    good = {"step": torch.tensor(3.0), "exp_avg": ONES.clone(), "exp_avg_sq": ONES.clone()}
+    groups = optimizer.state_dict()["param_groups"]
+    load_optimizer(optimizer, {"state": {0: good}, "param_groups": [{"params": [0]}]})
+    with pytest.raises(ValueError, match=r"optimizer that does not remember|of another shape or type"):
+        load_optimizer(optimizer, {"state": {0: {**good, **changes}}, "param_groups": groups})
+    for at in (1, -1, "0", True):
+        with pytest.raises(ValueError, match="an optimizer that does not remember exp_avg, exp_avg_sq, step of"):
+            load_optimizer(optimizer, {"state": {at: good}, "param_groups": groups})
+    with pytest.raises(ValueError, match="an optimizer of other parameters"):
+        load_optimizer(optimizer, {"state": {}, "param_groups": [{"params": [0, 1]}]})
+
+
+def test_settings_of_a_saved_optimizer_are_those_of_the_run() -> None:
+    optimizer = make_optimizer([Group([nn.Parameter(ONES)])], Optim(weight_decay=0.5), 0.1)
+    load_optimizer(optimizer, {"state": {}, "param_groups": [{"params": [0], "betas": [1], "weight_decay": "x"}]})
+    assert optimizer.param_groups[0]["weight_decay"] == 0.5

@@ -37,11 +37,32 @@ def _rate(rate: float, parameters: list[nn.Parameter], graph: bool) -> float | t
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-    """Take back a saved state. Rates stay where they are, since a graph reads them there; every step sets them."""
+    """Take back what a saved optimizer remembers of its parameters; a ValueError where it is not of these.
+
+    Its settings are those of the run. Rates stay where they are, since a graph reads them there; every step sets them.
+    """
+    groups = optimizer.state_dict()["param_groups"]
+    if [group["params"] for group in state["param_groups"]] != [group["params"] for group in groups]:
+        raise ValueError("an optimizer of other parameters")
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    names = {"momentum_buffer"} if isinstance(optimizer, torch.optim.SGD) else {"step", "exp_avg", "exp_avg_sq"}
+    remembered = {}
+    for at, of_one in state["state"].items():
+        if type(at) is not int or not 0 <= at < len(parameters) or of_one.keys() != names:
+            raise ValueError(f"an optimizer that does not remember {', '.join(sorted(names))} of its parameters")
+        remembered[at] = {name: _like(parameters[at], name, value) for name, value in of_one.items()}
     rates = [group["lr"] for group in optimizer.param_groups]
-    optimizer.load_state_dict(state)
+    optimizer.load_state_dict({"state": remembered, "param_groups": groups})
     for group, rate in zip(optimizer.param_groups, rates, strict=True):
         group["lr"] = rate
+
+
+def _like(parameter: nn.Parameter, name: str, value: Any) -> torch.Tensor:
+    """What was remembered of a parameter, laid out as the parameter is; the number of steps as it is."""
+    shape = torch.Size() if name == "step" else parameter.shape
+    if not isinstance(value, torch.Tensor) or value.shape != shape or not value.is_floating_point():
+        raise ValueError(f"{name} of another shape or type than its parameter")
+    return value.clone() if name == "step" else torch.empty_like(parameter, requires_grad=False).copy_(value)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
