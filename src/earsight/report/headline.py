@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from earsight.evaluation import Evaluation
+from earsight.metrics.base import TITLES
 from earsight.report.card import Card, Headline, Reference
 from earsight.report.html import Html, html_table, tag
 from earsight.report.text import percent, points, span
@@ -46,7 +47,7 @@ def drop_rows(card: Card, e: Evaluation) -> list[dict[str, str]]:
     for audio, drop in card.drops.get(e.model, {}).items():
         for name, one in drop.items():
             value, interval = points(one.value), span(one.interval, signed=True)
-            rows.append({"sound": audio, "number": card.group.headings[name], "drop": value, "95% interval": interval})
+            rows.append({"sound": audio, "number": TITLES[name], "drop": value, "95% interval": interval})
     return rows
 
 
