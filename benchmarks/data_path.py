@@ -15,8 +15,8 @@ from benchmarks.measure import How, Result, compare, one_thread
 from benchmarks.media import Media, media
 from benchmarks.reference.data import Clips
 from earsight.config import Inputs
-from earsight.data.items import Items, Loaded, Sent, TogetherFlat, Wanted
-from earsight.data.loading import WAITING, Loader, epoch_visits
+from earsight.data.items import Items, Loaded, Wanted, together
+from earsight.data.loading import Loader, epoch_visits
 from earsight.models.frontend import FrontEnd
 
 BATCH = 32
@@ -24,21 +24,18 @@ REFERENCE = "PIL and scipy, one sample at a time, one core"
 
 
 def run(how: How) -> Result:
-    """What a GPU run needs of the CPU: decoded pictures and 16-bit sound in batches, in memory that processes share."""
+    """What a GPU run needs of the CPU: pictures as the model sees them and 16-bit sound, in batches."""
 
     def ours(made: Media, inputs: Inputs) -> Callable[[], object]:
-        # As a worker does it, one of eight or more, in epochs after the first.
-        items, handed_over = Items(made.clips, inputs, Wanted(0), encoded=True, decode=True), TogetherFlat(WAITING + 1)
+        items = Items(made.clips, inputs, Wanted(0))  # as a worker does it, in epochs after the first
 
         def epoch() -> None:
             for visits in epoch_visits(len(made.clips), 0, 0, batch_size=BATCH):
-                _whole(handed_over([items[visit] for visit in visits]))
+                _whole(together([items[visit] for visit in visits]))
 
         return epoch
 
-    return _measured(
-        how, "data_path", "decoded pictures and 16-bit sound in shared memory, for a GPU to cut; one core", ours
-    )
+    return _measured(how, "data_path", "pictures decoded and cut, and 16-bit sound, in batches; one core", ours)
 
 
 def run_on_cpu(how: How) -> Result:
@@ -57,7 +54,7 @@ def run_on_cpu(how: How) -> Result:
     return _measured(how, "data_path_cpu", "everything up to the encoders, from a pack; one core", ours)
 
 
-def _whole(step: Loaded | Sent) -> Any:
+def _whole(step: Loaded) -> Any:
     """A step's batch, from which nothing may be missing: what is left out costs no time."""
     if step.batch is None or step.failures:
         raise RuntimeError(f"Expected generated clips to be readable, but got {step.failures[:3]}.")

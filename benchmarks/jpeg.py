@@ -11,15 +11,14 @@ from torchvision.io import decode_jpeg as by_torchvision
 
 from benchmarks.measure import How, Result, compare, one_thread
 from benchmarks.media import media
-from earsight.config import Inputs
 from earsight.data.jpeg import decode_jpeg
 
 
 def run(how: How) -> Result:
-    inputs, count = Inputs(), how.count(256, 32)
+    count = how.count(256, 32)
     with media(count) as made, one_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # from 0.29 on torchvision says at each call that these functions will go
-        files = [made.clips.encoded(i, inputs.rate, inputs.seconds, 0).jpeg for i in range(count)]
+        files = [made.clips.stored(i).frame for i in range(count)]
 
         def ours() -> None:
             for file in files:

@@ -33,8 +33,6 @@ COMMANDS = {
     "gpu": "python -m benchmarks --device cuda --json benchmarks/results/gpu.json",
     "cpu": "python -m benchmarks --json benchmarks/results/cpu.json",
     "epoch": "python -m benchmarks.epoch --pack PACK --out RUN --json benchmarks/results/epoch.json",
-    "epoch_resident": "python -m benchmarks.epoch --pack PACK --out RUN --optim resident=true "
-    "--json benchmarks/results/epoch_resident.json",
     "schedule": "python -m benchmarks.epoch --pack PACK --out RUN --epochs 20 --json benchmarks/results/schedule.json",
 }
 EPOCH = {
@@ -139,7 +137,6 @@ def _precision(found: dict[str, Any]) -> str:
 
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "epoch": _epochs,
-    "epoch_resident": _epochs,
     "schedule": _epochs,
     "whole_set": _named,
     "eval_command": _named,

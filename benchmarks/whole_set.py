@@ -48,7 +48,7 @@ def run(opened: Callable[[], ClipSet], how: How) -> dict[str, float]:
     def rate(work: Callable[[ClipSet], object]) -> float:
         return len(clips) / timed(partial(work, opened()), how.device)
 
-    everything = partial(evaluate, model, protocol=get("official"), device=how.device, sizes=True)
+    everything = partial(evaluate, model, protocol=get("official"), device=how.device, workers=None, sizes=True)
     everything(Limited(clips, 2 * BATCH[how.device]))  # chooses kernels
     gc.freeze()  # as the command line does
     rounds = [
@@ -71,7 +71,7 @@ def run(opened: Callable[[], ClipSet], how: How) -> dict[str, float]:
 
 def _read(clips: ClipSet, inputs: Inputs, how: How, model: slavc.Model | None = None) -> None:
     """All batches on the device, and their maps if there is a model; nothing else."""
-    feed = eval_batches(clips, inputs, BATCH[how.device], device=how.device)
+    feed = eval_batches(clips, inputs, BATCH[how.device], None, device=how.device)
     with closing(feed), torch.inference_mode():
         for batch, _ in feed:
             if model is not None and batch is not None:

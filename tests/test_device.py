@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,8 +10,6 @@ import torch
 from earsight.commands.evaluate import run
 from earsight.device import own_device
 from earsight.errors import CheckpointError
-
-QUEUES = "CUDA_DEVICE_MAX_CONNECTIONS"
 
 
 @pytest.fixture
@@ -35,15 +30,6 @@ def test_the_gpu_of_a_process_is_its_current_one(
     monkeypatch.setenv("LOCAL_RANK", rank or "0")
     assert own_device(device) == torch.device(wanted)
     assert current == [torch.device(wanted)]
-
-
-@pytest.mark.parametrize(("before", "after"), [(None, "32"), ("1", "1")])
-def test_a_gpu_is_given_queues_enough_unless_told_otherwise(before: str | None, after: str) -> None:
-    given = {name: value for name, value in os.environ.items() if name != QUEUES}
-    given |= {} if before is None else {QUEUES: before}
-    code = f"import os; import earsight.device; print(os.environ[{QUEUES!r}])"
-    done = subprocess.run([sys.executable, "-c", code], env=given, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == after
 
 
 def test_a_cpu_leaves_the_current_gpu_alone(current: list[torch.device]) -> None:

@@ -127,13 +127,9 @@ class Optim:
     graph: bool = False
     """On one GPU, launch each step at once as a graph of kernels, for methods whose steps are all alike."""
     seed: int = 0
-    workers: int = 0
-    """Processes that read clips; 0 reads in the training process."""
-    decode: Literal["auto", "cpu", "gpu"] = "auto"
-    """Who decodes the pictures of a pack for training on a GPU: the processes that read, or the GPU, where colours then
-    differ a little. "auto" leaves it to the processes when there are 8 or more; do so too when others use the GPU."""
-    resident: bool = False
-    """Keep a whole pack decoded in the memory of a GPU that has room for it: nothing is read after the start."""
+    workers: int | None = None
+    """Processes that read clips; 0 reads in the training process. By default 0 on a CPU, and one a core on a GPU, at
+    most 12."""
     val_every: int = 1
     """Epochs between validations; 0 validates only at the end."""
     keep: Literal["last", "best", "both"] = "last"
@@ -162,7 +158,8 @@ class Optim:
         need(self.seed >= 0, "a seed of at least 0", self.seed)
         need(0 <= self.weight_decay < math.inf, "weight_decay of at least 0", self.weight_decay)
         need(0 <= self.clip_norm < math.inf, "clip_norm of at least 0", self.clip_norm)
-        need_workers(self.workers)
+        if self.workers is not None:
+            need_workers(self.workers)
         need(self.val_every >= 0, "val_every of at least 0", self.val_every)
         need(self.save_every >= 1, "save_every of at least 1", self.save_every)
         need(self.save_epochs >= 1, "save_epochs of at least 1", self.save_epochs)

@@ -5,34 +5,20 @@ from __future__ import annotations
 import os
 from functools import cache
 from importlib.util import find_spec
-from threading import Lock
 from typing import TypeVar
 
 import torch
 from torch import nn
 
 from earsight import distributed
-from earsight.config import need
+from earsight.config import need, need_workers
 
 M = TypeVar("M", bound=nn.Module)
 
 HAS_KERNELS = find_spec("triton") is not None
 """Whether earsight's own GPU kernels can be compiled: torch brings triton along on Linux only."""
-OLDEST = (7, 0)
-"""Compute capability of the oldest GPUs that they are compiled for."""
-
-# NOTE: streams of a GPU share 8 queues unless another number is said before it is first used. nvJPEG has streams enough
-# for all of them, and pictures would be decoded behind a model's work in the same queue, instead of beside it.
-os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
-
-recording = Lock()
-"""Held while work of a GPU is recorded as a graph, and by a thread that waits for all of a GPU meanwhile: waiting for a
-device that records is an error of CUDA's, for both."""
-
-
-def has_kernels(device: torch.device) -> bool:
-    """Whether earsight's own kernels run there."""
-    return device.type == "cuda" and HAS_KERNELS and torch.cuda.get_device_capability(device) >= OLDEST
+MOST_READING = 12
+"""Processes that read for a GPU unless another number is asked for; one decodes and cuts some 2 000 clips a second."""
 
 
 def pick_device(device: str) -> str:
@@ -66,6 +52,20 @@ def numbered(device: torch.device) -> torch.device:
     device(type='cpu')
     """
     return torch.device("cuda", torch.cuda.current_device()) if str(device) == "cuda" else device
+
+
+def reading_workers(asked: int | None, device: torch.device) -> int:
+    """How many processes read clips: as many as asked, or what suits the device.
+
+    >>> reading_workers(None, torch.device("cpu")), reading_workers(3, torch.device("cpu"))
+    (0, 3)
+    """
+    if asked is not None:
+        need_workers(asked)
+        return asked
+    if device.type != "cuda":
+        return 0
+    return min(max((os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 1), MOST_READING)
 
 
 @cache

@@ -160,7 +160,7 @@ def evaluate_all(
     batch_size: int | None = None,
     device: str | torch.device = "cpu",
     audio: Audio = "real",
-    workers: int = 0,
+    workers: int | None = 0,
     progress: Callable[[int, int], None] | None = None,
     keep_maps: bool = False,
     sizes: bool = False,

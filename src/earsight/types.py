@@ -5,8 +5,8 @@ Nothing here imports torch: the tensor types are names for the type checker only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -38,75 +38,47 @@ class Clip:
     Args:
         id: name of the clip, unique in its set.
         frame: uint8 (3, H, W), RGB.
-        waveform: float32 (S,), mono, nominally in [-1, 1]; S may be 0 when there is no sound.
+        waveform: mono (S,): float32 nominally in [-1, 1], or int16 of which 32768 is 1.0, as packs hold it; S may be 0
+            when there is no sound.
         rate: samples per second of `waveform`.
         time: position of the frame inside `waveform`, in seconds from its first sample.
     """
 
     id: str
     frame: U8
-    waveform: F32
+    waveform: F32 | I16
     rate: int
     time: float
+
+    @property
+    def sound(self) -> Sound:
+        return Sound(self.waveform, self.rate, self.time)
 
     def __post_init__(self) -> None:
         f, w = self.frame, self.waveform
         shaped = f.ndim == 3 and f.shape[0] == 3 and f.size > 0
         _check(f.dtype == np.uint8 and shaped, "frame uint8 (3, H, W)", (f.dtype, f.shape))
-        _check(w.dtype == np.float32 and w.ndim == 1, "waveform float32 (S,)", (w.dtype, w.shape))
+        heard = w.dtype in (np.float32, np.int16) and w.ndim == 1
+        _check(heard, "waveform float32 or int16 (S,)", (w.dtype, w.shape))
         _check(self.rate > 0, "a positive rate", self.rate)
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """A clip as a pack holds it, for whoever unpacks many at once on a GPU.
+def floats(waveform: F32 | I16) -> F32:
+    """Samples as float32, of which int16 ones are divided by 32768.
 
-    Args:
-        id: name of the clip, unique in its set.
-        jpeg: uint8 (n,), the bytes of a JPEG file of three colours that is not progressive.
-        height: of the picture.
-        width: of the picture.
-        waveform: int16 (S,), mono, of which 32768 is 1.0.
-        rate: samples per second of `waveform`.
-        time: position of the frame inside `waveform`, in seconds from its first sample.
+    >>> floats(np.array([-32768, 0, 16384], np.int16)).tolist()
+    [-1.0, 0.0, 0.5]
     """
+    whole = waveform.dtype == np.int16
+    return (waveform.astype(np.float32) / np.float32(32768)) if whole else np.asarray(waveform, np.float32)
 
-    id: str
-    jpeg: U8
-    height: int
-    width: int
-    waveform: I16
+
+class Sound(NamedTuple):
+    """What is heard of a clip: its samples as a Clip has them, how many a second, and where among them its frame is."""
+
+    waveform: F32 | I16
     rate: int
     time: float
-
-
-class Jpegs(NamedTuple):
-    """JPEG files of many clips, one after another.
-
-    Args:
-        data: uint8 (n,).
-        ends: where each ends in `data`.
-        sizes: heights and widths of the pictures.
-    """
-
-    data: U8
-    ends: list[int]
-    sizes: list[tuple[int, int]]
-
-    @classmethod
-    def joined(cls, parts: Sequence[Jpegs]) -> Jpegs:
-        ends: list[int] = []
-        for part in parts:
-            before = ends[-1] if ends else 0
-            ends += [before + end for end in part.ends]
-        return cls(np.concatenate([part.data for part in parts]), ends, [size for part in parts for size in part.sizes])
-
-    def each(self) -> Iterator[tuple[U8, int, int]]:
-        """Each file, and height and width of its picture."""
-        begin = 0
-        for end, (height, width) in zip(self.ends, self.sizes, strict=True):
-            yield self.data[begin:end], height, width
-            begin = end
 
 
 @dataclass(frozen=True)
@@ -138,18 +110,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Batch:
-    """Clips on their way to the device: pictures stay uint8 and sound stays a waveform until there.
+    """Clips on their way to the device, to where `to` takes them. Until then sounds are as they were read.
 
     Args:
         frames: uint8 (B, 3, S, S), cropped and flipped.
-        waveforms: float32 (B, N), exactly as long as the model hears.
+        waveforms: (B, N), exactly as long as the model hears: float32, or int16 of which 32768 is 1.0 until `to`.
         index: int64 (B,), position of each clip in its set.
         ids: B names.
         truth: float32 (B, S, S) in [0, 1], ground truth through the same crop and flip, 0 where it may not be trained
             on; None when not asked for.
         supervised: bool (B,), which clips have ground truth that may be trained on; None when not asked for.
         near_frames: uint8 (B, 3, S, S), pictures of the clips that were asked for beside these; None when none were.
-        near_waveforms: float32 (B, N), sounds of the clips that were asked for beside these; None when none were.
+        near_waveforms: (B, N), likewise, sounds of the clips that were asked for beside these; None when none were.
     """
 
     frames: Tensor
@@ -183,14 +155,17 @@ class Batch:
         return len(self.ids)
 
     def to(self, device: Any) -> Batch:
-        return self.each(lambda x: x.to(device, non_blocking=True))
+        """The batch on a device, with sounds as float32."""
+        batch = self.each(lambda x: x.to(device, non_blocking=True))
+        near = None if batch.near_waveforms is None else _floats(batch.near_waveforms)
+        return replace(batch, waveforms=_floats(batch.waveforms), near_waveforms=near)
 
-    def some(self, at: list[int]) -> Batch:
-        """The clips at these places."""
-        return self.each(lambda x: x[at], tuple(self.ids[i] for i in at))
+    def pin_memory(self) -> Batch:
+        """The batch in page-locked memory, from where a GPU copies it while it computes; torch's loader calls this."""
+        return self.each(lambda x: x.pin_memory())
 
-    def each(self, change: Callable[[Tensor], Tensor], ids: tuple[str, ...] | None = None) -> Batch:
-        """The same of changed tensors, of other clips when `ids` names them."""
+    def each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """The same of changed tensors."""
 
         def maybe(x: Tensor | None) -> Tensor | None:
             return None if x is None else change(x)
@@ -199,12 +174,17 @@ class Batch:
             change(self.frames),
             change(self.waveforms),
             change(self.index),
-            self.ids if ids is None else ids,
+            self.ids,
             maybe(self.truth),
             maybe(self.supervised),
             maybe(self.near_frames),
             maybe(self.near_waveforms),
         )
+
+
+def _floats(waveforms: Tensor) -> Tensor:
+    """Sounds as float32, of which int16 ones are divided by 32768, without rounding."""
+    return waveforms if waveforms.is_floating_point() else waveforms.float() / 32768
 
 
 @dataclass(frozen=True)

@@ -75,9 +75,7 @@ def job(budget: Budget, recipe: str, seed: int, batch: int = 0, per_class: int =
         lr=budget.lr,
         precision=budget.precision,
         graph=budget.device == "cuda" and registry.load("method", start.method).Model.steady,
-        # Several runs share the GPU, which then decodes slowly.
         workers=1 if budget.device == "cuda" else 0,
-        decode="cpu",
         seed=seed,
         val_every=budget.every,
         # An epoch of ten steps takes a GPU less time than saving it: a run that is killed loses half of itself at most.

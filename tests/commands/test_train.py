@@ -297,9 +297,9 @@ def test_what_does_not_decide_the_result_may_change(trained: Trained, tmp_path: 
     job = RECIPES["slavc_toybox"]()
     begun_with = replace(job, data="old", optim=replace(job.optim, workers=3, max_failed=0.2))
     run = begun(tmp_path / "r", begun_with)
-    flags = "--data new --optim.workers 2 --optim.decode cpu --optim.save-every 7 --optim.save-epochs 3"
+    flags = "--data new --optim.workers 2 --optim.save-every 7 --optim.save-epochs 3"
     assert main(["train", "-o", str(run), "--resume", *flags.split(), "--optim.max-failed", "0.5"]) == 0
-    changed = replace(job.optim, workers=2, decode="cpu", save_every=7, save_epochs=3, max_failed=0.5)
+    changed = replace(job.optim, workers=2, save_every=7, save_epochs=3, max_failed=0.5)
     assert trained.jobs == [replace(job, data="new", optim=changed)]
     # Neither a recipe nor a preset takes them back: only flags change them.
     assert main(["train", "--recipe", "slavc_toybox", "-o", str(run), "--resume", "--optim.workers", "1"]) == 0

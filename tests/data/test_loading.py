@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -17,9 +16,8 @@ from torch.nn.functional import max_pool2d
 
 from earsight.config import Inputs
 from earsight.data.clips import ClipSet, Limited, open_set
-from earsight.data.flat import Flat
-from earsight.data.items import Failure, Items, Loaded, TogetherFlat, Visit, Wanted
-from earsight.data.loading import WAITING, Beside, Loader, _sent, epoch_visits, eval_batches
+from earsight.data.items import Failure, Items, Loaded, Visit, Wanted
+from earsight.data.loading import Beside, Loader, epoch_visits, eval_batches
 from earsight.data.sampler import batch_at, epoch_order, steps_per_epoch
 from earsight.data.view import View, eval_picture
 from earsight.errors import DataError, MediaError, UsageError
@@ -415,22 +413,3 @@ def test_ground_truth_that_may_not_be_used_is_left_empty() -> None:
     for i, truth, supervised in zip(batch.index.tolist(), batch.truth, batch.supervised, strict=True):
         assert bool(supervised) == (i % 2 == 0)
         assert bool(truth.any()) == (i % 2 == 0)
-
-
-@pytest.mark.parametrize(("pieces", "same"), [(0, True), (WAITING + 1, True), (1, False)])
-def test_what_a_gpu_copies_is_not_overwritten_by_the_worker_that_made_it(pieces: int, same: bool) -> None:
-    """A feed on a GPU copies each batch before it asks for the next: here slowly, so that workers run ahead."""
-    clips = Painted(24)
-    loader = Loader(clips, INPUTS, workers=2)
-    loader._loader.collate_fn = TogetherFlat(pieces)
-    for epoch in range(2):  # between which the workers stay
-        loader._asked.batches = [[Visit(i, epoch) for i in (k, (k + 5) % 24)] for k in range(20)]
-        found = []
-        for sent in _sent(loader._loader, clips):
-            assert isinstance(sent.batch, Flat)
-            time.sleep(0.05)
-            copied = sent.batch.data.clone()
-            batch = replace(sent.batch, data=copied).opened()
-            assert isinstance(batch, Batch)
-            found.append((batch.index[0].item(), round(batch.waveforms[0, 0].item() * 100)))
-        assert (found == [(k, k) for k in range(20)]) is same

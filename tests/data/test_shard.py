@@ -55,26 +55,7 @@ def test_senseless_times_are_the_beginning(tmp_path: Path, time: float) -> None:
     odd = stored()._replace(time=time)
     shard = Shard(write(tmp_path / "odd.arrow", [odd, odd]), 0, 2)
     assert shard.stored(0).time == 0.0
-    found = shard.sounds(0, 1)
-    assert found is not None
-    assert found[1] == 0.0
     assert span(50, shard.stored(1).time, 10, 2.0) == (0, 20, 0.0)
-    many = shard.sounds(0, 2)
-    assert many is None or many[1] == 0.0  # of numbers that are no numbers none is the same
-
-
-def test_neighbours_are_heard_at_once_where_they_are_alike(tmp_path: Path) -> None:
-    shard = Shard(write(tmp_path / "alike.arrow", [stored(), stored(10)]), 0, 2)
-    found = shard.sounds(0, 2)
-    assert found is not None
-    assert found[0].tolist() == [list(range(50))] * 2
-    assert found[1] == 0.5
-    for clips in (
-        [stored(), stored(samples=49)],
-        [stored(samples=0), stored()],
-        [stored(), stored()._replace(time=0.1)],
-    ):
-        assert Shard(write(tmp_path / "other.arrow", clips), 0, 2).sounds(0, 2) is None
 
 
 def mapped(array: np.ndarray, path: Path) -> bool:

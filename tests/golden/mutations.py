@@ -91,7 +91,7 @@ MUTATIONS = [
         "data/truth.py",
         "        if flip:\n",
         "        if False:\n",
-        "tests/data/test_truth.py",
+        "src/earsight/data/truth.py",
     ),
     (
         "consensus ignored",

@@ -202,7 +202,7 @@ def test_a_state_without_its_lists_goes_on_and_is_not_compared(tmp_path: Path, m
 def test_what_does_not_decide_the_result_may_be_changed_and_is_written_down(tmp_path: Path) -> None:
     job = tiny.job(epochs=1, limit=16, val="")
     out = stopped(job, tmp_path / "run")
-    optim = replace(job.optim, decode="cpu", save_every=7, save_epochs=2, max_failed=0.5)
+    optim = replace(job.optim, save_every=7, save_epochs=2, max_failed=0.5)
     moved = replace(job, data="elsewhere", optim=optim)
     assert train(moved, out, device="cpu", resume=True).is_file()
     assert json.loads((out / "run.json").read_text()) == moved.to_json()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -47,6 +47,13 @@ def begun(name: str, where: torch.device) -> tuple[Method, Batch]:
     return model, beside(model, whole_batch(), whole_batch()).to(where)
 
 
+def some(batch: Batch, at: list[int]) -> Batch:
+    """The clips of a batch at these places."""
+    parts = {f.name: getattr(batch, f.name) for f in fields(batch)}
+    changed = {name: value[at] for name, value in parts.items() if isinstance(value, torch.Tensor)}
+    return Batch(**{**parts, **changed, "ids": tuple(batch.ids[i] for i in at)})
+
+
 def losses(name: str, optim: Optim, sizes: tuple[int, ...], where: torch.device, rate: float = 1e-3) -> list[float]:
     """The losses of steps on batches of these sizes, with the learning rate going up."""
     model, batch = begun(name, where)
@@ -57,7 +64,7 @@ def losses(name: str, optim: Optim, sizes: tuple[int, ...], where: torch.device,
     found = []
     for at, size in enumerate(sizes):
         kept = torch.randperm(len(batch), generator=torch.Generator().manual_seed(at))[:size].tolist()
-        taken = step(batch.some(kept), rate * (at + 1))
+        taken = step(some(batch, kept), rate * (at + 1))
         found.append(float(taken.values[0]))
     assert taken.names[0] == "loss"
     assert taken.values.shape == (len(taken.names),)

@@ -31,8 +31,8 @@ class Eval:
     """Clips at a time; changes the speed and nothing else. By default what suits the device."""
     device: Device = "auto"
     """Where to compute."""
-    workers: int = 0
-    """Processes that read clips; 0 reads in this one, as a pack for a GPU is always read."""
+    workers: int | None = None
+    """Processes that read clips; 0 reads in this one. By default 0 on a CPU, and one a core on a GPU, at most 12."""
     limit: Annotated[int, word("N")] = 0
     """Use at most this many clips of each set."""
     only: Annotated[Path | None, word("FILE")] = None

@@ -39,7 +39,7 @@ def run(
     audio: str = "all",
     batch_size: int | None = None,
     device: str = "auto",
-    workers: int = 0,
+    workers: int | None = None,
     limit: int = 0,
     only: Path | None = None,
     max_failed: float = 0.05,
@@ -58,7 +58,8 @@ def run(
     """
     need(len(weights) > 0, "at least one weights file or run", "none", "For example: earsight eval RUN --on toybox")
     need(len(on) > 0, "at least one set after --on", "none", f"Known: {', '.join(registry.names('set'))}.")
-    need_workers(workers)
+    if workers is not None:
+        need_workers(workers)
     prior = ObjectPrior.asked(object_prior, object_fusion, object_weights)
     refuse_report(out, force)  # said before the work, not after it
     refuse_existing([save_maps] if save_maps is not None else [], force)

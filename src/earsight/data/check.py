@@ -23,7 +23,7 @@ from earsight.data.parallel import in_order
 from earsight.data.truth import truth_cells
 from earsight.errors import MediaError, UsageError
 from earsight.media.read import probe
-from earsight.types import F32, U8, Row
+from earsight.types import F32, U8, Row, floats
 
 INPUTS = Inputs()
 QUIET = 1e-4
@@ -118,7 +118,7 @@ def look_at(clip_set: ClipSet, index: int) -> Look:
         named = zip(("picture", "sound"), files or (), strict=False)
         gone = [what for what, path in named if path is None or not path.is_file()]
         clip = clip_set.read(index, INPUTS.rate, INPUTS.seconds)
-        found = [Problem(id, kind, detail) for kind, detail in _sound_problems(clip.waveform, files)]
+        found = [Problem(id, kind, detail) for kind, detail in _sound_problems(floats(clip.waveform), files)]
         found += [Problem(id, kind, detail) for kind, detail in _video_problems(files)]
     except MediaError as error:
         told = str(error).removeprefix(f"{id}: ")  # a problem is shown behind its clip's name
@@ -128,7 +128,7 @@ def look_at(clip_set: ClipSet, index: int) -> Look:
             told = f"{what}. {error.advice}" if error.reason.startswith("has no ") else f"{what}: {told}"
         missing = gone or error.reason.startswith("does not exist")
         return Look((Problem(id, "missing" if missing else "unreadable", told),))
-    heard = None if any(problem.kind == "silent" for problem in found) else _hash(clip.waveform)
+    heard = None if any(problem.kind == "silent" for problem in found) else _hash(floats(clip.waveform))
     return Look(tuple(found), _hash(clip.frame), heard)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -15,10 +15,9 @@ import numpy as np
 from earsight import registry
 from earsight.errors import DataError, UsageError
 from earsight.files import local_path
-from earsight.types import F32, I16, Clip, Encoded, Jpegs, Row
+from earsight.types import F32, I16, Clip, Row, Sound
 
-C = TypeVar("C", Clip, Encoded)
-W = TypeVar("W", F32, I16)
+W = TypeVar("W", F32, I16, F32 | I16)
 _ROLES = {"train": "training", "val": "validation", "test": "testing"}
 
 
@@ -49,35 +48,13 @@ class ClipSet(ABC):
         """
 
     @property
-    def is_encoded(self) -> bool:
-        """Whether clips can be had as they are stored, with `encoded`."""
-        return False
-
-    @property
-    def varies(self) -> bool:
-        """Whether a clip may be another for each `draw`."""
-        return False
-
-    @property
     def origin(self) -> ClipSet:
         """The set that reads the files: another one, where clips are made of another set's."""
         return self
 
-    def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
-        """What `read` gives, before the picture is decoded and the samples become floats; where `is_encoded`."""
-        raise UsageError(f"Expected a packed set, but got {self.name}. Pack it with earsight data prepare.")
-
-    def encoded_picture(self, index: int) -> Encoded:
-        """The same without sound, which need not be there."""
-        raise UsageError(f"Expected a packed set, but got {self.name}. Pack it with earsight data prepare.")
-
-    def jpegs(self, indices: Sequence[int]) -> Jpegs | None:
-        """The pictures of many clips at once, as `encoded` gives them one by one; None where that is to be asked."""
-        return None
-
-    def sounds(self, indices: Sequence[int], rate: int, seconds: float) -> list[I16] | None:
-        """The same for their sounds, int16 (n, S) of some clips after another; S is as long as was asked for."""
-        return None
+    def hear(self, index: int, rate: int, seconds: float, draw: int = 0) -> Sound:
+        """The sound of what `read` gives, for whoever needs no picture; some sets are spared the work of one."""
+        return self.read(index, rate, seconds, draw).sound
 
     def lost(self) -> dict[int, str]:
         """Clips of which it is known, without trying, that they cannot be read, and why."""
@@ -85,9 +62,6 @@ class ClipSet(ABC):
 
     def can_give(self, rate: int, seconds: float) -> None:  # noqa: B027
         """Raise a UsageError where no clip can have that much sound at that rate, to be asked before work begins."""
-
-    def expect(self, indices: Sequence[int]) -> None:  # noqa: B027
-        """These clips are about to be read by this process, in about this order: a chance to look at them together."""
 
     def changed(self) -> str:
         """What is wrong with a file that was cut off, or went away, since the set was opened; empty when none was."""
@@ -114,36 +88,23 @@ class Derived(ClipSet):
         """Which clips of the other set are seen and heard; None hears silence as long as the seen clip's sound."""
 
     def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
-        return self._made(index, lambda i: self._whole.read(i, rate, seconds, draw))
+        seen, heard = self.parts(index)
+        clip, id = self._whole.read(seen, rate, seconds, draw), self.rows[index].id
+        if heard is None:
+            return replace(clip, id=id, waveform=np.zeros_like(clip.waveform))
+        if heard == seen:
+            return clip if clip.id == id else replace(clip, id=id)
+        waveform, rate, time = self._whole.hear(heard, rate, seconds, draw)
+        return replace(clip, id=id, waveform=waveform, rate=rate, time=time)
 
-    @property
-    def is_encoded(self) -> bool:
-        return self._whole.is_encoded
-
-    @property
-    def varies(self) -> bool:
-        return self._whole.varies
+    def hear(self, index: int, rate: int, seconds: float, draw: int = 0) -> Sound:
+        seen, heard = self.parts(index)
+        sound = self._whole.hear(seen if heard is None else heard, rate, seconds, draw)
+        return sound._replace(waveform=np.zeros_like(sound.waveform)) if heard is None else sound
 
     @property
     def origin(self) -> ClipSet:
         return self._whole.origin
-
-    def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
-        return self._made(index, lambda i: self._whole.encoded(i, rate, seconds, draw))
-
-    def encoded_picture(self, index: int) -> Encoded:
-        return replace(self._whole.encoded_picture(self.parts(index)[0]), id=self.rows[index].id)
-
-    def jpegs(self, indices: Sequence[int]) -> Jpegs | None:
-        return self._whole.jpegs([self.parts(i)[0] for i in indices])
-
-    def sounds(self, indices: Sequence[int], rate: int, seconds: float) -> list[I16] | None:
-        self.can_give(rate, seconds)
-        heard = [self.parts(i)[1] for i in indices]
-        there = [i for i in heard if i is not None]
-        if not there:
-            return [np.zeros((len(heard), max(1, round(rate * seconds))), np.int16)]
-        return self._whole.sounds(there, rate, seconds) if len(there) == len(heard) else None
 
     def lost(self) -> dict[int, str]:
         lost = self._whole.lost()
@@ -153,22 +114,8 @@ class Derived(ClipSet):
     def can_give(self, rate: int, seconds: float) -> None:
         self._whole.can_give(rate, seconds)
 
-    def expect(self, indices: Sequence[int]) -> None:
-        self._whole.expect([part for i in indices for part in self.parts(i) if part is not None])
-
     def changed(self) -> str:
         return self._whole.changed()
-
-    def _made(self, index: int, read: Callable[[int], C]) -> C:
-        seen, heard = self.parts(index)
-        clip, id = read(seen), self.rows[index].id
-        clip = clip if clip.id == id else replace(clip, id=id)
-        if heard is None:
-            return replace(clip, waveform=np.zeros_like(clip.waveform))
-        if heard == seen:
-            return clip
-        other = read(heard)
-        return replace(clip, waveform=other.waveform, rate=other.rate, time=other.time)
 
 
 class Some(Derived):
@@ -293,7 +240,8 @@ def fit_waveform(waveform: W, rate: int, time: float, samples: int) -> W:
     if len(waveform) == 0:
         return np.zeros(samples, dtype=waveform.dtype)
     if len(waveform) < samples:
-        return np.tile(waveform, -(-samples // len(waveform)))[:samples]
+        repeated: W = waveform[np.arange(samples) % len(waveform)]
+        return repeated
     start = round(time * rate - samples / 2)
     start = min(max(start, 0), len(waveform) - samples)
     return waveform[start : start + samples]

@@ -8,8 +8,7 @@ from functools import lru_cache
 import numpy as np
 from PIL import Image
 
-from earsight.errors import MediaError
-from earsight.types import U8, Encoded
+from earsight.types import U8
 
 
 def encode_jpeg(picture: U8, quality: int) -> bytes:
@@ -34,18 +33,6 @@ def decode_jpeg(data: U8) -> U8:
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:  # all that Pillow raises on damaged files
         raise ValueError(" ".join(str(error).split())[:200] or "unknown") from error
     return pixels.transpose(2, 0, 1)
-
-
-def decode_clip(clip: Encoded) -> U8:
-    """The picture of a clip of a pack, uint8 (3, H, W)."""
-    try:
-        picture = decode_jpeg(clip.jpeg)
-    except ValueError as error:
-        reason = f"has a JPEG picture that cannot be decoded ({error})."
-        raise MediaError(clip.id, reason, "Prepare it again.") from error
-    if picture.shape != (3, clip.height, clip.width):
-        raise MediaError(clip.id, f"has a picture of {picture.shape}.", "Prepare the pack again.")
-    return picture
 
 
 def jpeg_size(data: U8) -> tuple[int, int] | None:

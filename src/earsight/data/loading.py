@@ -5,30 +5,24 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import cache
 from multiprocessing.context import BaseContext
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from earsight.config import Inputs, need_workers
+from earsight.config import Inputs
 from earsight.data.clips import ClipSet
 from earsight.data.feeding import Feed
-from earsight.data.items import Failure, Item, Items, Run, Sent, TogetherFlat, Visit, Wanted, together
-from earsight.data.resident import Drawn, Resident
+from earsight.data.items import Failure, Item, Items, Loaded, Visit, Wanted, together
 from earsight.data.sampler import batch_at, class_aware_order, epoch_order, steps_per_epoch
-from earsight.device import has_kernels
+from earsight.device import reading_workers
 from earsight.errors import DataError, EarsightError, MediaError
 
-DECODING = 8
-"""Workers from which on these decode the pictures of a pack in training. Beside a training step an H200 decoded three
-times more slowly than alone, longer than the step takes: 128 pictures in 21 ms, where a step takes 19, by torchvision's
-decoder and with 8 queues (device.py). With the decoder and the queues of today it was not measured."""
 WAITING = 2
-"""Batches that a worker makes before they are asked for. With the one that a feed on a GPU is just copying, of which a
-worker learns that it was taken when it is taken and not when it was copied, one more is on its way."""
+"""Batches that a worker makes before they are asked for."""
 
 
 class Beside(NamedTuple):
@@ -54,10 +48,10 @@ class _Carried(Dataset[Any]):
         self._bytes = pickle.dumps(items)
         self._items: Items | None = None
 
-    def __getitems__(self, visits: list[Visit]) -> list[Item | Failure] | Run:
+    def __getitem__(self, visit: Visit) -> Item | Failure:
         if self._items is None:
             self._items = pickle.loads(self._bytes)
-        return self._items.__getitems__(visits)
+        return self._items[visit]
 
 
 class Loader:
@@ -67,10 +61,8 @@ class Loader:
         clip_set: whose clips.
         inputs: how they become inputs.
         wanted: what training asks for; None looks at whole pictures.
-        workers: processes that read; 0 reads in this one.
-        device: where the batches are wanted. Clips of a pack are unpacked on a GPU.
-        decode: who decodes their pictures then, of `Optim.decode`.
-        resident: the same clips on the device; then nothing is read.
+        workers: processes that read; 0 reads in this one; None for what suits the device.
+        device: where the batches are wanted.
     """
 
     def __init__(
@@ -79,26 +71,19 @@ class Loader:
         inputs: Inputs,
         wanted: Wanted | None = None,
         *,
-        workers: int = 0,
+        workers: int | None = 0,
         device: str | torch.device = "cpu",
-        decode: Literal["auto", "cpu", "gpu"] = "gpu",
-        resident: Resident | None = None,
     ) -> None:
-        need_workers(workers)
-        workers = 0 if resident is not None else workers
-        self._device, self._asked = torch.device(device), _Asked()
+        self._device, self._asked, self._clip_set = torch.device(device), _Asked(), clip_set
+        workers = reading_workers(workers, self._device)
         self._feed: Feed | None = None
-        self._clip_set = clip_set
-        encoded = clip_set.is_encoded and has_kernels(self._device)
-        here = decode == "cpu" or (decode == "auto" and workers >= DECODING)
-        items, gpu = Items(clip_set, inputs, wanted, encoded, decode=here), self._device.type == "cuda"
-        here_read = items if resident is None else Drawn(resident, items)
+        items = Items(clip_set, inputs, wanted)
         self._loader: DataLoader[Any] = DataLoader(
-            _Carried(items) if workers else here_read,
+            _Carried(items) if workers else items,
             batch_sampler=self._asked,
             num_workers=workers,
-            # On a CPU a batch is used where it lies, for as long as anybody likes.
-            collate_fn=TogetherFlat(WAITING + 1 if gpu else 0) if workers else partial(together, pinned=encoded),
+            collate_fn=together,
+            pin_memory=self._device.type == "cuda",
             # torch's default would draw from the global generator, and an epoch that is read again after a resume must
             # not.
             generator=torch.Generator().manual_seed(0),
@@ -131,7 +116,7 @@ class _Asked(Sampler[list[Visit]]):
         return iter(self.batches)
 
 
-def _sent(loader: DataLoader[Any], clip_set: ClipSet) -> Generator[Sent, None, None]:
+def _sent(loader: DataLoader[Any], clip_set: ClipSet) -> Generator[Loaded, None, None]:
     """What the workers hand over; what ends one of them is told as if it had happened here."""
     try:
         yield from loader
@@ -188,7 +173,7 @@ def eval_batches(
     clip_set: ClipSet,
     inputs: Inputs,
     batch_size: int,
-    workers: int = 0,
+    workers: int | None = 0,
     *,
     rank: int = 0,
     world: int = 1,
@@ -197,14 +182,8 @@ def eval_batches(
     """All clips in order, not augmented; of several processes each gets every `world`-th batch.
 
     Whole batches are dealt out, so that a clip is always computed together with the same others and its numbers are
-    the same, bit for bit, however many processes there are. A pack for a GPU needs no `workers`: this process reads it
-    faster than models take it, and they would first have to start.
+    the same, bit for bit, however many processes there are.
     """
-    need_workers(workers)
-    if clip_set.is_encoded and has_kernels(torch.device(device)):
-        workers = 0
     visits = [Visit(i) for i in range(len(clip_set))]
     batches = [visits[i : i + batch_size] for i in range(0, len(visits), batch_size)][rank::world]
-    if workers == 0:
-        clip_set.expect([visit.at for batch in batches for visit in batch])
     return Loader(clip_set, inputs, workers=workers, device=device).feed(batches)

@@ -12,24 +12,19 @@ and weights tell the same list; their pictures went through JPEG once more and t
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from earsight import registry
-from earsight.data.checking import Checks
 from earsight.data.clips import ClipSet
-from earsight.data.jpeg import decode_clip, jpeg_size
+from earsight.data.jpeg import decode_jpeg, jpeg_size
 from earsight.data.manifest import BEGUN, MANIFEST, is_pack, is_split, read_manifest, shard_path, splits_in
 from earsight.data.shard import Shard, Stored, damaged
 from earsight.errors import DataError, MediaError, UsageError
 from earsight.media.accept import Limits
-from earsight.types import F32, I16, U8, Clip, Encoded, Jpegs
+from earsight.types import U8, Clip, Sound
 
 LONGEST = 65_500
 """Longest side of a JPEG picture."""
@@ -92,80 +87,45 @@ class Packed(ClipSet):
                 f"Expected {spec} in {folder}, but got {self.manifest.set}. Name the folder as it was, or pack it anew."
             )
         self._firsts = self.manifest.firsts
-        self._ends = [first + shard.rows for first, shard in zip(self._firsts, self.manifest.shards, strict=True)]
         self._paths = [shard_path(folder, number) for number in range(len(self._firsts))]
         self._open: dict[int, tuple[_Version, Shard]] = {}
         self._found_right: set[int] = set()
-        self._checks = Checks(folder, self.manifest)
         rows = [row for number in range(len(self._firsts)) for row in self._shard(number).rows()]
         self._open.clear()
         super().__init__(self.manifest.name, rows)
 
     def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
         """The clip; which one `draw` is makes no difference, since one was packed."""
-        return unpacked(self.encoded(index, rate, seconds, draw))
-
-    @property
-    def is_encoded(self) -> bool:
-        return True
-
-    def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
-        """The clip as the shard holds it, once its header was found to be of a JPEG that earsight packs."""
         self.can_give(rate, seconds)
         stored = self.stored(index)
+        return Clip(self.rows[index].id, self._picture(index, stored), *self._sound(stored, seconds))
+
+    def hear(self, index: int, rate: int, seconds: float, draw: int = 0) -> Sound:
+        self.can_give(rate, seconds)
+        return self._sound(self.stored(index), seconds)
+
+    def picture(self, index: int) -> U8:
+        """The picture of a clip, uint8 (3, H, W)."""
+        return self._picture(index, self.stored(index))
+
+    def _sound(self, stored: Stored, seconds: float) -> Sound:
+        rate = self.manifest.settings.rate
         start, stop, time = span(len(stored.wave), stored.time, rate, seconds)
-        return self._encoded(index, stored, stored.wave[start:stop], time)
+        return Sound(stored.wave[start:stop], rate, time)
 
-    def encoded_picture(self, index: int) -> Encoded:
-        stored = self.stored(index)
-        return self._encoded(index, stored, stored.wave[:0], 0.0)
-
-    def _encoded(self, index: int, stored: Stored, wave: I16, time: float) -> Encoded:
+    def _picture(self, index: int, stored: Stored) -> U8:
+        """Decoded once its header was found to be of a JPEG that earsight packs."""
         id, height, width = self.rows[index].id, stored.height, stored.width
         if not self._is_jpeg(stored.frame, height, width):
             raise MediaError(id, f"is not a packed JPEG picture of {width} x {height}.", "Prepare the pack again.")
-        return Encoded(id, stored.frame, height, width, wave, self.manifest.settings.rate, time)
-
-    def jpegs(self, indices: Sequence[int]) -> Jpegs | None:
-        pieces = self._pieces(indices)
-        return Jpegs.joined([shard.jpegs(begin, stop) for shard, begin, stop in pieces]) if pieces else None
-
-    def sounds(self, indices: Sequence[int], rate: int, seconds: float) -> list[I16] | None:
-        self.can_give(rate, seconds)
-        found: list[I16] = []
-        for shard, begin, stop in self._pieces(indices) or ():
-            heard = shard.sounds(begin, stop)
-            if heard is None:
-                return None
-            waves, time = heard
-            first, last, _ = span(waves.shape[1], time, rate, seconds)
-            if last - first != max(1, round(rate * seconds)):
-                return None
-            found.append(waves[:, first:last])
-        return found or None
-
-    def _pieces(self, indices: Sequence[int]) -> list[tuple[Shard, int, int]] | None:
-        """Where clips lie, neighbours together, from one place of a shard up to another; None where one of them has
-        failed, has no picture as earsight packs them, or is not known to be what was packed."""
-        pieces: list[tuple[int, int, int]] = []  # numbers of shards, and of clips in the set
-        for index in indices:
-            if pieces and index == pieces[-1][2] and index < self._ends[pieces[-1][0]]:
-                pieces[-1] = (*pieces[-1][:2], index + 1)
-            else:
-                pieces.append((bisect_right(self._firsts, index) - 1, index, index + 1))
-        found = []
-        for number, begin, stop in pieces:
-            if not (self._checks.whole(number) or self._found_right.issuperset(range(begin, stop))):
-                return None
-            try:
-                shard = self._shard(number)
-            except DataError:  # which is told of each clip
-                return None
-            piece = (begin - shard.first, stop - shard.first)
-            if shard.has_failed(*piece) or not all(self._is_jpeg(*each) for each in shard.jpegs(*piece).each()):
-                return None
-            found.append((shard, *piece))
-        return found
+        try:
+            picture = decode_jpeg(stored.frame)
+        except ValueError as error:
+            reason = f"has a JPEG picture that cannot be decoded ({error})."
+            raise MediaError(id, reason, "Prepare the pack again.") from error
+        if picture.shape != (3, height, width):
+            raise MediaError(id, f"has a picture of {picture.shape}.", "Prepare the pack again.")
+        return picture
 
     def lost(self) -> dict[int, str]:
         return {failed.index: f"{failed.id}: could not be packed: {failed.reason}" for failed in self.manifest.failed}
@@ -189,7 +149,7 @@ class Packed(ClipSet):
             shard = self._shard(number)
             at = index - shard.first
             stored = shard.stored(at)
-            whole = index in self._found_right or self._checks.whole(number) or shard.whole(at, row, stored)
+            whole = index in self._found_right or shard.whole(at, row, stored)
         except DataError as error:
             raise MediaError(row.id, str(error)) from error
         if not whole:
@@ -207,11 +167,6 @@ class Packed(ClipSet):
         fits = 0 < shorter <= self.manifest.settings.size and longer <= LONGEST and height * width <= PIXELS
         return fits and jpeg_size(data) == (height, width) and data[-2:].tobytes() == _END
 
-    def expect(self, indices: Sequence[int]) -> None:
-        """Shards of which at least half is wanted are looked at as a whole."""
-        asked = Counter(bisect_right(self._firsts, index) - 1 for index in set(indices))
-        self._checks.expect(n for n, count in asked.items() if 2 * count >= self.manifest.shards[n].rows)
-
     def _shard(self, number: int) -> Shard:
         """A shard as it is on disk now. The file is asked each time: to read what was cut off from a file that is
         mapped ends the process, and one that was replaced since is read anew."""
@@ -221,7 +176,6 @@ class Packed(ClipSet):
             first, info = self._firsts[number], self.manifest.shards[number]
             if opened is not None:
                 del self._open[number]
-                self._checks.forget(number)
                 self._found_right.difference_update(range(first, first + info.rows))
             if reason := self._wrong_size(number, version):
                 raise damaged(self._paths[number], reason)
@@ -247,7 +201,7 @@ class Packed(ClipSet):
 
     def __getstate__(self) -> dict[str, Any]:
         # Every process maps the files for itself, and looks at them itself.
-        return {**self.__dict__, "_open": {}, "_found_right": set(), "_checks": Checks(self.folder, self.manifest)}
+        return {**self.__dict__, "_open": {}, "_found_right": set()}
 
 
 def span(samples: int, time: float, rate: int, seconds: float) -> tuple[int, int, float]:
@@ -261,18 +215,3 @@ def span(samples: int, time: float, rate: int, seconds: float) -> tuple[int, int
         return 0, samples, min(max(time, 0.0), seconds)
     start = min(max(round(time * rate - wanted / 2), 0), samples - wanted)
     return start, start + wanted, min(max(time - start / rate, 0.0), seconds)
-
-
-def unpacked(clip: Encoded) -> Clip:
-    """A clip as media would give it."""
-    return Clip(clip.id, decode_clip(clip), as_floats(clip.waveform), clip.rate, clip.time)
-
-
-def as_floats(samples: I16) -> F32:
-    """Samples as packs hold them, int16 (S,), as floats in [-1, 1).
-
-    >>> as_floats(np.array([-32768, 0, 16384], np.int16)).tolist()
-    [-1.0, 0.0, 0.5]
-    """
-    floats: F32 = samples.astype(np.float32) / np.float32(32768)
-    return floats

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from earsight.errors import DataError
-from earsight.types import I16, U8, Jpegs, Row
+from earsight.types import I16, U8, Row
 
 DIGEST = 16
 """Bytes of a row's digest, the first of its sha256."""
@@ -163,27 +163,6 @@ class Shard:
             _sane(self._time[at]),
             str(self._batch.column("failed")[at].as_py()) if failed else "",
         )
-
-    def jpegs(self, begin: int, stop: int) -> Jpegs:
-        """The pictures of neighbours, as one view of the file."""
-        at = self._frame_at[begin : stop + 1]
-        sizes = list(zip(self._height[begin:stop], self._width[begin:stop], strict=True))
-        return Jpegs(self._frames[at[0] : at[-1]], [end - at[0] for end in at[1:]], sizes)
-
-    def sounds(self, begin: int, stop: int) -> tuple[I16, float] | None:
-        """The sounds of neighbours (n, S) as one view of the file, and the time of their frames; None where lengths or
-        times differ."""
-        at, times = self._wave_at[begin : stop + 1], self._time[begin:stop]
-        length, time = at[1] - at[0], times[0]
-        if length == 0 or at[-1] - at[0] != length * len(times) or times.count(time) < len(times):
-            return None
-        if at != list(range(at[0], at[-1] + 1, length)):
-            return None
-        return self._waves[at[0] : at[-1]].reshape(-1, length), _sane(time)
-
-    def has_failed(self, begin: int, stop: int) -> bool:
-        """Whether one of some neighbours could not be packed."""
-        return bool(self._failed_at[begin] != self._failed_at[stop])
 
     def whole(self, at: int, row: Row, stored: Stored) -> bool:
         """Whether a clip is what was packed, by its digest."""

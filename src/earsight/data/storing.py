@@ -13,6 +13,7 @@ from earsight.data.pack import LONGEST, span
 from earsight.data.shard import LETTERS, Stored, sound_row
 from earsight.data.view import resized
 from earsight.errors import DataError, MediaError
+from earsight.types import floats
 
 LONGEST_NAME = LETTERS // 4
 """Letters of a name, or of why a clip failed; in UTF-8 each takes up to four bytes."""
@@ -46,7 +47,7 @@ def store(source: Source, index: int) -> Stored:
         return Stored(np.zeros(0, np.uint8), 0, 0, np.zeros(0, np.int16), 0.0, _text(str(error))[:LONGEST_NAME])
     frame = np.frombuffer(encode_jpeg(resized(clip.frame, height, width).numpy(), settings.quality), np.uint8)
     start, stop, moment = span(len(clip.waveform), clip.time, settings.rate, settings.seconds)
-    scaled = np.round(np.nan_to_num(clip.waveform[start:stop], posinf=1, neginf=-1) * 32768)
+    scaled = np.round(np.nan_to_num(floats(clip.waveform[start:stop]), posinf=1, neginf=-1) * 32768)
     return Stored(frame, height, width, np.clip(scaled, -32768, 32767).astype("<i2"), float(moment))
 
 

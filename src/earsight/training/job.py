@@ -9,7 +9,7 @@ from typing import Any
 from earsight.config import Inputs, Optim, Supervision, from_json, need, to_json
 
 FREE = (
-    "data", "optim.workers", "optim.decode", "optim.resident", "optim.save_every", "optim.save_epochs",
+    "data", "optim.workers", "optim.save_every", "optim.save_epochs",
     "optim.max_failed",
 )  # fmt: skip
 """What may be changed when a run goes on: where its data lie, and how it is worked on. Its lists stay the same."""

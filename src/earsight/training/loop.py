@@ -20,7 +20,6 @@ from earsight.data.clips import open_set
 from earsight.data.feeding import Feed
 from earsight.data.items import Visit, Wanted
 from earsight.data.loading import Beside, Loader, epoch_visits
-from earsight.data.resident import GIB, Resident, need_resident
 from earsight.data.sampler import batch_at, need_classes, steps_per_epoch
 from earsight.device import own_device, pick_device
 from earsight.evaluation import Evaluation
@@ -141,8 +140,6 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
     need(position.stage < max(1, len(stages)), f"a state of one of {len(stages)} stages", f"stage {position.stage + 1}",
          "Start a new run.")  # fmt: skip
     need_graph(model, job.method, job.optim, job.supervision, where)
-    if job.optim.resident:
-        need_resident(clips, job.optim, where)
     clips.can_give(job.inputs.rate, model.training_seconds)
     truth = annotated(clips, job.supervision) if job.supervision.weight else None
     if val is not None:
@@ -190,7 +187,6 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
     )  # fmt: skip
     measured: list[Evaluation] | None = None
     loader: Loader | None = None
-    resident: Resident | None = None
     try:
         for index, stage in enumerate(stages):
             # A stage may freeze or replace modules; all that depends on them is made afterwards.
@@ -210,14 +206,7 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
             usual = len(batch_at(np.arange(job.optim.batch_size), 0, job.optim.batch_size, rank, world))
             take_step = Stepper(model, optimizer, job.optim, job.supervision, where, usual)
             wanted = Wanted(job.optim.seed, model.training_seconds, truth)
-            if job.optim.resident and resident is None:
-                bar.line("all clips are decoded into the memory of the GPU")
-                resident = Resident(clips, job.inputs, model.training_seconds, where)
-                bar.line(f"there they take {resident.bytes / GIB:.1f} GiB")
-            loader = Loader(
-                clips, job.inputs, wanted, workers=job.optim.workers, device=where, decode=job.optim.decode,
-                resident=resident,
-            )  # fmt: skip
+            loader = Loader(clips, job.inputs, wanted, workers=job.optim.workers, device=where)
             # The next epoch is read while this one ends, unless it brings neighbours that are yet to be found.
             foreseen = type(model).near is Method.near
             feed: Feed | None = None

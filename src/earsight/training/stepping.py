@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from earsight import distributed
 from earsight.config import Optim, Supervision, need
-from earsight.device import placed, recording
+from earsight.device import placed
 from earsight.methods.base import Method
 from earsight.training.optim import set_rate
 from earsight.training.supervision import Supervised
@@ -99,8 +99,8 @@ class Stepper:
         static = batch.each(torch.clone)
         self._optimizer.zero_grad(set_to_none=True)  # the graph makes its own gradients
         graph = torch.cuda.CUDAGraph()
-        # Another thread may be unpacking batches on the GPU meanwhile, which is none of the graph's concern.
-        with recording, torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        # Another thread may be copying batches to the GPU meanwhile, which is none of the graph's concern.
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             taken = self._take(static)
         return _Recorded(graph, static, taken)
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from earsight.data.coco.lists import LENGTH, WINDOW, Pair
@@ -22,11 +21,10 @@ from earsight.data.coco.media import BOXES
 from earsight.data.coco.pairs import Pairs, made
 from earsight.data.coco.splits import NOISE, SILENCE, Boxes
 from earsight.data.files import read_columns
-from earsight.data.jpeg import decode_clip
 from earsight.data.manifest import MANIFEST, folder_name
-from earsight.data.pack import Packed, as_floats, span, unpacked
+from earsight.data.pack import Packed, span
 from earsight.errors import DataError, MediaError, UsageError
-from earsight.types import F32, I16, U8, Box, Clip, Encoded, Row
+from earsight.types import F32, I16, U8, Box, Clip, Row, Sound, floats
 
 FOLDER = "coco_esc"
 COLUMNS = ("photo", "cls", "x0", "y0", "x1", "y1")
@@ -75,17 +73,12 @@ class Tables:
         return boxes_in(self.root / FOLDER / BOXES)
 
     def photo(self, name: str) -> U8:
-        return decode_clip(self.picture(name))
-
-    def sound(self, name: str, rate: int, start: float = 0.0, seconds: float = LENGTH) -> F32:
-        return as_floats(self.samples(name)[round(start * rate) :][: round(seconds * rate)])
-
-    def picture(self, name: str) -> Encoded:
-        """A photo as it is stored."""
         if name not in self._photo_at:
             raise MediaError(name, f"has no picture in {self.root}.", "Prepare the pack again.")
-        settings = self.photos.manifest.settings
-        return self.photos.encoded(self._photo_at[name], settings.rate, settings.seconds)
+        return self.photos.picture(self._photo_at[name])
+
+    def sound(self, name: str, rate: int, start: float = 0.0, seconds: float = LENGTH) -> F32:
+        return floats(self.samples(name)[round(start * rate) :][: round(seconds * rate)])
 
     def samples(self, name: str) -> I16:
         """All of a sound, int16 (S,)."""
@@ -121,31 +114,23 @@ class Tables:
 
 
 class PackedPairs(Pairs):
-    """The pairs of one split from a pack, as they are or decoded."""
+    """The pairs of one split from a pack."""
 
     def __init__(self, split: str, rows: Sequence[Row], chosen: Sequence[Pair], tables: Tables) -> None:
         super().__init__(split, rows, chosen, tables)
         self.tables = tables
 
-    @property
-    def is_encoded(self) -> bool:
-        return True
+    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        frame = self.tables.photo(self._pairs[index].photo)
+        return Clip(self.rows[index].id, frame, *self.hear(index, rate, seconds, draw))
 
-    def encoded(self, index: int, rate: int, seconds: float, draw: int = 0) -> Encoded:
+    def hear(self, index: int, rate: int, seconds: float, draw: int = 0) -> Sound:
         self.can_give(rate, seconds)
-        photo = self._pairs[index].photo
-        picture = self.tables.picture(photo)
         sound, start = self.heard(index, draw)
+        photo = self._pairs[index].photo
         samples = made(sound, photo, rate) if sound in (SILENCE, NOISE) else self.tables.samples(sound)
         first, last, time = span(len(samples), start + WINDOW / 2, rate, seconds)
-        return replace(picture, id=self.rows[index].id, waveform=samples[first:last], rate=rate, time=time)
-
-    def encoded_picture(self, index: int) -> Encoded:
-        picture = self.tables.picture(self._pairs[index].photo)
-        return replace(picture, id=self.rows[index].id, waveform=picture.waveform[:0])
-
-    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
-        return unpacked(self.encoded(index, rate, seconds, draw))
+        return Sound(samples[first:last], rate, time)
 
     def lost(self) -> dict[int, str]:
         photos, sounds = self.tables.failed()

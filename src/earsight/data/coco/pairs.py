@@ -11,8 +11,8 @@ from earsight.data.clips import ClipSet
 from earsight.data.coco.lists import LENGTH, WINDOW, Pair, drawn, sounds
 from earsight.data.coco.media import Media
 from earsight.data.coco.splits import LISTS, NOISE, SILENCE
-from earsight.data.pack import as_floats, span
-from earsight.types import I16, Clip, Row
+from earsight.data.pack import span
+from earsight.types import I16, Clip, Row, floats
 
 LOUDNESS = 0.1
 """Root of the mean square of noise; recordings have about that."""
@@ -45,14 +45,10 @@ class Pairs(ClipSet):
         sound, start = self.heard(index, draw)
         first, last, time = span(round(LENGTH * rate), start + WINDOW / 2, rate, seconds)
         if sound in (SILENCE, NOISE):
-            wave = as_floats(made(sound, pair.photo, rate)[first:last])
+            wave = floats(made(sound, pair.photo, rate)[first:last])
         else:
             wave = self._media.sound(sound, rate, first / rate, (last - first) / rate)
         return Clip(id, frame, wave, rate, time)
-
-    @property
-    def varies(self) -> bool:
-        return self._training
 
     def files(self, index: int) -> tuple[Path | None, Path | None]:
         """The files of a clip's picture and listed sound; None for one that is missing, and for what is made up."""

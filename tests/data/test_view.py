@@ -9,7 +9,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2.functional import resize
 
-from earsight.data.pictures import cut_and_resized, cut_pictures, places_of
+from earsight.data.view import cut_and_resized
 from earsight.types import U8
 
 Seen = tuple[int, int, int, int, int]
@@ -17,7 +17,7 @@ Seen = tuple[int, int, int, int, int]
 
 SIDE = 32
 SIZES = ((3, 5), (1, 1), (2, 90), (90, 2), (40, 40), (33, 400), (400, 33), (120, 200), (201, 119), (64, 64), (17, 31))
-KINDS = ("noise", "black and white", "soft", "flat")
+KINDS = ("noise", "black and white", "soft")
 
 
 def picture(size: tuple[int, int], kind: str, seed: int = 0) -> U8:
@@ -26,8 +26,6 @@ def picture(size: tuple[int, int], kind: str, seed: int = 0) -> U8:
         return random.integers(0, 256, (3, h, w), dtype=np.uint8)
     if kind == "black and white":
         return random.integers(0, 2, (3, h, w), dtype=np.uint8) * np.uint8(255)
-    if kind == "flat":
-        return np.full((3, h, w), random.integers(256), dtype=np.uint8)
     coarse = torch.from_numpy(random.uniform(0, 255, (1, 3, h // 16 + 2, w // 16 + 2)))
     fine = torch.nn.functional.interpolate(coarse, (h, w), mode="bicubic")[0].numpy() + random.normal(0, 6, (3, h, w))
     return fine.round().clip(0, 255).astype(np.uint8)
@@ -53,7 +51,7 @@ def views(size: tuple[int, int], shorter: int, side: int, count: int = 6) -> lis
 
 
 @pytest.mark.parametrize("size", [*SIZES, (246, 328), (256, 341), (256, 455), (480, 270)])
-@pytest.mark.parametrize("kind", KINDS[:3])
+@pytest.mark.parametrize("kind", KINDS)
 def test_one_picture_is_level_for_level_what_torchvision_gives(size: tuple[int, int], kind: str) -> None:
     frame = picture(size, kind)
     for side, shorter in ((SIDE, 40), (SIDE, 32), (224, 246), (224, 256)):
@@ -89,20 +87,3 @@ def test_a_side_that_is_as_long_as_what_is_seen_of_it_is_resized_all_the_same() 
                              ((40, 40), (44, 44, 0, 4, 0), 36), ((40, 40), (46, 46, 6, 3, 1), 34)):  # fmt: skip
         frame = picture(size, "noise")
         assert torch.equal(cut_and_resized(frame, *view[:4], side, bool(view[4])), expected(frame, view, side))
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_gpu_cuts_many_pictures_at_once(kind: str) -> None:
-    for side, shorter in ((SIDE, 40), (224, 246)):
-        every = [(size, view) for size in (*SIZES, (256, 341), (256, 455)) for view in views(size, shorter, side)]
-        frames = [torch.from_numpy(picture(size, kind)) for size, _ in every]
-        sizes, seen = torch.tensor([size for size, _ in every]), torch.tensor([view for _, view in every])
-        there = [frame.cuda() for frame in frames]
-        got = cut_pictures(places_of(there), sizes, seen, side, torch.device("cuda")).cpu()
-        wanted = torch.stack([expected(f.numpy(), view, side) for f, (_, view) in zip(frames, every, strict=True)])
-        apart = (got.int() - wanted.int()).abs()
-        assert apart.max() <= 2  # torchvision's weights are rounded
-        assert (apart > 0).float().mean() < 0.01
-        assert (apart > 1).float().mean() < 1e-4
