@@ -31,7 +31,7 @@ def lines(todo: Iterable[Trial], out: Path) -> dict[Line, list[Trial]]:
 
 
 def read(trials: Iterable[Trial], file: str, out: Path) -> list[Records]:
-    return [Records.read(out / trial.key / f"{file}.parquet") for trial in trials]
+    return [Records.read(out / trial.key / f"{file}.csv") for trial in trials]
 
 
 def row(line: Line, trials: list[Trial], out: Path) -> dict[str, Any]:

@@ -203,5 +203,5 @@ def measure(
     files = []
     for key, result in zip(keys, evaluate_all(model, clips, asked, device=device, audio=audio), strict=True):
         files.append("-".join([*name, key]))
-        result.records.write(folder / f"{files[-1]}.parquet")
+        result.records.write(folder / f"{files[-1]}.csv")
     return files

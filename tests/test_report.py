@@ -106,10 +106,10 @@ def test_a_report_holds_everything(tmp_path: Path) -> None:
         "report.html",
         "metrics.json",
         "table.md",
-        "records-toybox-extended.parquet",
-        "records-toybox-extended-shuffled.parquet",
-        "records-toybox-extended-silent.parquet",
-        "records-toybox-extended-centre.parquet",
+        "records-toybox-extended.csv",
+        "records-toybox-extended-shuffled.csv",
+        "records-toybox-extended-silent.csv",
+        "records-toybox-extended-centre.csv",
         "plots/pr-toybox-extended.png",
         "plots/f1-toybox-extended.png",
         "plots/iou-toybox-extended.png",
@@ -243,8 +243,8 @@ def test_a_report_is_not_overwritten_unless_forced(tmp_path: Path) -> None:
 def test_files_are_told_apart_by_model_and_protocol(tmp_path: Path) -> None:
     other = replace(some(), protocol=get("paper"))
     names = {path.name for path in write(tmp_path, [some(), some(model="ez/vsl"), other])}
-    assert {"records-toybox-extended-slavc-exact.parquet", "records-toybox-extended-ez-vsl-exact.parquet"} <= names
-    assert "records-toybox-extended-slavc-paper.parquet" in names
+    assert {"records-toybox-extended-slavc-exact.csv", "records-toybox-extended-ez-vsl-exact.csv"} <= names
+    assert "records-toybox-extended-slavc-paper.csv" in names
 
 
 def test_two_equal_evaluations_and_none_are_refused(tmp_path: Path) -> None:

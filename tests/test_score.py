@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from earsight.data.clips import ClipSet, Some, open_set
@@ -69,19 +67,7 @@ def folder(path: Path, ids: Any, maps: Array) -> Path:
     return path
 
 
-def rows(path: Path, ids: Any, maps: Array) -> Path:
-    pq.write_table(pa.table({"id": list(ids), "map": [one.tolist() for one in maps]}), path)
-    return path
-
-
-def flat(path: Path, ids: Any, maps: Array) -> Path:
-    sides = {"height": [maps.shape[1]] * len(ids), "width": [maps.shape[2]] * len(ids)}
-    column = pa.array([one.ravel() for one in maps], pa.list_(pa.float32()))
-    pq.write_table(pa.table({"id": list(ids), "map": column, **sides}), path, row_group_size=5)
-    return path
-
-
-@pytest.mark.parametrize("form", [members, folder, rows, flat])
+@pytest.mark.parametrize("form", [members, folder])
 def test_every_form_gives_the_same_bytes(form: Callable[..., Path], toys: ClipSet, maps: Array, tmp_path: Path) -> None:
     first = score_file(open_maps(table(tmp_path / "a.npz", ids_of(toys), maps)), toys, PROTOCOLS, name="m")
     other = score_file(open_maps(form(tmp_path / "b", ids_of(toys), maps)), toys, PROTOCOLS, name="m")

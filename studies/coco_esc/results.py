@@ -65,7 +65,7 @@ def collect(todo: Iterable[Trial], out: Path, path: Path, *, add: bool = False) 
         "training": [curve(trial, out) for trial in trials],
         "rows": made,
     }
-    records = Records.read(out / trials[0].key / f"{PLAIN}.parquet")
+    records = Records.read(out / trials[0].key / f"{PLAIN}.csv")
     about: dict[str, Any] = {
         "clips": dict(Counter(records.kind.tolist())),
         "ceilings": {name: rows.percent(ceiling(part, exact)) for name, part in parts(records).items()},

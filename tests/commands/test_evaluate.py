@@ -139,7 +139,7 @@ def test_a_report_is_written_and_not_replaced_unasked(weights: Path, tmp_path: P
     assert [one["audio"] for one in kept if "training" in one] == ["real", "shuffled", "silent"]
     assert (kept[0]["training"]["on"], kept[0]["training"]["epoch"]) == ("toybox:train", "last")
     names = {str(path.relative_to(out)) for path in out.rglob("*.*")}
-    assert {"metrics.json", "table.md", "plots/overlays.png", "records-toybox-extended.parquet"} <= names
+    assert {"metrics.json", "table.md", "plots/overlays.png", "records-toybox-extended.csv"} <= names
     assert main(args) == 2
     assert f"Expected a folder without a report, but {out} has one. Use --force" in capsys.readouterr().err
     assert main([*args, "--force"]) == 0

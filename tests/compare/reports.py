@@ -27,7 +27,7 @@ def entry(folder: Path, model: str = "slavc", **changes: Any) -> dict[str, Any]:
     protocol = get(changes.pop("protocol", "exact"))
     records = changes.pop("of", some_records())
     audio = changes.get("audio", "real")
-    name = f"records-{model}-{protocol.name}-{audio}.parquet"
+    name = f"records-{model}-{protocol.name}-{audio}.csv"
     folder.mkdir(parents=True, exist_ok=True)
     records.write(folder / name)
     values = {

@@ -129,7 +129,7 @@ def test_a_protocol_of_another_version_is_not_tested(tmp_path: Path) -> None:
 
 def test_records_that_are_gone_are_told_when_they_are_needed(tmp_path: Path) -> None:
     a, b = report(tmp_path / "a"), report(tmp_path / "b", "ezvsl")
-    next(b.glob("*.parquet")).unlink()
+    next(b.glob("*.csv")).unlink()
     assert made(b)[0].tests == ()
     with pytest.raises(DataError, match="is not there"):
         made(a, b)

@@ -72,7 +72,7 @@ def test_damaged_numbers_are_told(tmp_path: Path, text: str, told: str) -> None:
         read_report(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["../secret.parquet", "/etc/passwd", 3, ""])
+@pytest.mark.parametrize("name", ["../secret.csv", "/etc/passwd", 3, ""])
 def test_records_outside_the_folder_are_refused(tmp_path: Path, name: object) -> None:
     write(tmp_path, entry(tmp_path, records=name))
     with pytest.raises(DataError, match="are not a file of the folder"):
@@ -82,11 +82,11 @@ def test_records_outside_the_folder_are_refused(tmp_path: Path, name: object) ->
 def test_missing_and_damaged_records_are_told(tmp_path: Path) -> None:
     (result,) = read_report(report(tmp_path))
     assert result.records is not None
-    result.records.write_bytes(b"no parquet")
-    with pytest.raises(DataError, match=r"records of a report, but .*parquet cannot be read .* Write the report again"):
+    result.records.write_bytes(b"no records")
+    with pytest.raises(DataError, match=r"records of a report, but .*csv cannot be read .* Write the report again"):
         result.read_records()
     result.records.unlink()
-    with pytest.raises(DataError, match=r"records of slavc in .*, but .*parquet is not there\. Write the report again"):
+    with pytest.raises(DataError, match=r"records of slavc in .*, but .*csv is not there\. Write the report again"):
         result.read_records()
     (without,) = read_report(write(tmp_path, entry(tmp_path, records=None)))
     with pytest.raises(DataError, match=r"its metrics\.json names none\. Write"):

@@ -602,7 +602,7 @@ def formats() -> dict[str, Format]:
         ),
         "records": Format(
             _copied("report"),
-            ("records-folder-test.parquet",),
+            ("records-folder-test.csv",),
             (("compare", ".", "../common/other", "--draws", "20"),),
         ),
         "pairs": Format(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -53,19 +50,7 @@ def as_folder(folder: Path, maps: Array) -> Path:
     return folder / "folder"
 
 
-def as_rows(folder: Path, maps: Array) -> Path:
-    pq.write_table(pa.table({"id": IDS, "map": maps.tolist()}), folder / "rows.parquet", row_group_size=3)
-    return folder / "rows.parquet"
-
-
-def as_flat(folder: Path, maps: Array) -> Path:
-    flat = pa.array([one.ravel() for one in maps], pa.list_(pa.float32()))
-    sides = {"height": [len(one) for one in maps], "width": [one.shape[1] for one in maps]}
-    pq.write_table(pa.table({"id": IDS, "map": flat, **sides}), folder / "flat.parquet", row_group_size=3)
-    return folder / "flat.parquet"
-
-
-FORMS = [as_table, as_packed_table, as_members, as_folder, as_rows, as_flat]
+FORMS = [as_table, as_packed_table, as_members, as_folder]
 MIXED = [as_members, as_folder]
 
 
@@ -102,14 +87,6 @@ def test_resolutions_may_differ_where_each_clip_has_its_own_array(form: Callable
     batches = [([file.ids[at] for at in some], tuple(maps.dense.shape)) for some, maps in file.batches()]
     assert sorted(shape for _, shape in batches) == [(1, 1, 1), (1, 7, 7), (2, 3, 4)]
     assert sorted(next(ids for ids, shape in batches if shape == (2, 3, 4))) == ["b", "c+d"]
-
-
-def test_parquet_maps_may_differ_in_resolution_too(tmp_path: Path) -> None:
-    table = pa.table({"id": ["p", "q"], "map": [[[1.0, 2.0]], [[3.0], [4.0], [5.0]]]})
-    pq.write_table(table, tmp_path / "x.parquet")
-    found = everything(open_maps(tmp_path / "x.parquet"))
-    assert found["p"].tolist() == [[1, 2]]
-    assert found["q"].tolist() == [[3], [4], [5]]
 
 
 def test_what_waits_for_its_batch_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,9 +172,7 @@ def test_ids_must_fit_the_maps_that_are_written(tmp_path: Path) -> None:
 def test_bounds_come_from_the_call_first_and_then_from_the_file(tmp_path: Path) -> None:
     np.savez(tmp_path / "table.npz", id=np.array(["a"]), maps=np.zeros((1, 2, 2)), bounds=np.array([0, 2]))
     np.savez(tmp_path / "members.npz", a=np.zeros((2, 2)), __bounds__=np.array([0.0, 2.0]))
-    table = pa.table({"id": ["a"], "map": [[[0.0]]]}).replace_schema_metadata({"bounds": json.dumps([0, 2])})
-    pq.write_table(table, tmp_path / "x.parquet")
-    for name in ("table.npz", "members.npz", "x.parquet"):
+    for name in ("table.npz", "members.npz"):
         file = open_maps(tmp_path / name)
         assert file.ids == ("a",)
         assert file.bounds == (0.0, 2.0)
@@ -221,7 +196,7 @@ def test_what_is_no_file_of_maps_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.npz").write_text("hello")
     (tmp_path / "empty.npz").write_bytes(b"")
     for name, got in (("text.npz", "something else"), ("empty.npz", "an empty file")):
-        with pytest.raises(DataError, match=rf"Expected an .npz file, a Parquet file or .* but got {got} in .*{name}"):
+        with pytest.raises(DataError, match=rf"Expected an .npz file or a folder .* but got {got} in .*{name}"):
             open_maps(tmp_path / name)
     np.save(tmp_path / "one.npy", np.zeros((2, 2)))
     with pytest.raises(DataError, match=r"but got a single array without ids in .*Save it with np.savez"):

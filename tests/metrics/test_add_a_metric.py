@@ -48,7 +48,7 @@ def test_the_tests_of_the_metric_pass(examples: list[str]) -> None:
 def test_the_metric_works_on_saved_records(
     examples: list[str], toy: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Records(toy.id, toy.kind, np.array(["dog"] * 6), toy.area, toy.confidence, toy.ciou).write(Path("records.parquet"))
+    Records(toy.id, toy.kind, np.array(["dog"] * 6), toy.area, toy.confidence, toy.ciou).write(Path("records.csv"))
     exec(compile(examples[2], str(PAGE), "exec"), {})
     assert capsys.readouterr().out == "{'class_loc_acc': 0.75}\n"
     assert registry.load("metric", "own.class_loc_acc").compute(toy, get("exact")).keys() == {"class_loc_acc"}

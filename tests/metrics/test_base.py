@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow
 import pytest
 
 from earsight.errors import DataError, UsageError
@@ -14,20 +13,20 @@ from earsight.metrics.base import TITLES, Records, higher_is_better, module_of
 from earsight.types import Row
 
 
-def test_records_survive_parquet(toy: Records, tmp_path: Path) -> None:
-    toy.write(tmp_path / "r.parquet")
-    back = Records.read(tmp_path / "r.parquet")
+def test_records_survive_a_file(toy: Records, tmp_path: Path) -> None:
+    toy.write(tmp_path / "r.csv")
+    back = Records.read(tmp_path / "r.csv")
     for name in ("id", "kind", "label", "area", "confidence", "ciou"):
         np.testing.assert_array_equal(getattr(back, name), getattr(toy, name))
 
 
-def test_every_column_survives_parquet(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_every_column_survives_a_file(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     by_size = np.array([np.arange(9) / 9, np.full(9, np.nan)])
     records = make(
         ["positive", "hard"], [0.5, 0.6], [1, np.nan], area=[3, 0], support=[5, 0], predicted=[7, 8], by_size=by_size
     )
-    records.write(tmp_path / "r.parquet")
-    back = Records.read(tmp_path / "r.parquet")
+    records.write(tmp_path / "r.csv")
+    back = Records.read(tmp_path / "r.csv")
     for column in fields(Records):
         np.testing.assert_array_equal(getattr(back, column.name), getattr(records, column.name))
 
@@ -87,30 +86,49 @@ def test_columns_of_different_length_are_refused(toy: Records) -> None:
         Records(toy.id, toy.kind, toy.label, toy.area, toy.confidence[:3], toy.ciou)
 
 
-def test_a_table_without_a_column_is_refused(toy: Records) -> None:
-    with pytest.raises(DataError, match="but got no ciou"):
-        Records.from_table(toy.to_table().drop_columns(["ciou"]))
+def test_senseless_files_are_refused(toy: Records, tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    toy.write(path)
+    text = path.read_text()
+    for changed, why in (
+        (text.replace("ciou", "other"), "no ciou"),
+        (text.replace("\n", ",1\n", 3).replace(",1\n", "\n", 1), "lines of other lengths"),
+        (text.rstrip("\n")[:-8].rpartition(",")[0], "lines of other lengths"),
+        (text.replace("0.9", "high"), "could not convert"),
+        ("", "no id, kind, label, area, confidence, ciou"),
+    ):
+        assert changed != text
+        path.write_text(changed)
+        with pytest.raises(ValueError, match=why):
+            Records.read(path)
 
 
-def test_other_columns_of_a_table_are_ignored(toy: Records) -> None:
-    table = toy.to_table().append_column("more", pyarrow.array(range(6)))
-    assert len(Records.from_table(table)) == 6
+def test_other_columns_of_a_file_are_ignored(toy: Records, tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    toy.write(path)
+    path.write_text("".join(f"{line},more\n" for line in path.read_text().splitlines()))
+    assert len(Records.read(path)) == 6
+
+
+def test_odd_names_survive_a_file(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    records = replace(make(["positive", "easy"], [0.5, 0.6], [1, np.nan]), id=np.array(['a,\n"b\r ', " \udcff"]))
+    records.write(tmp_path / "r.csv")
+    assert Records.read(tmp_path / "r.csv").id.tolist() == records.id.tolist()
 
 
 def test_a_write_that_fails_leaves_the_old_records(
     toy: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    toy.write(tmp_path / "r.parquet")
+    toy.write(tmp_path / "r.csv")
 
-    def half(table: object, path: Path) -> None:
-        path.write_bytes(b"PAR1")
+    def half(descriptor: int) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("pyarrow.parquet.write_table", half)
+    monkeypatch.setattr("os.fsync", half)
     with pytest.raises(OSError, match="disk full"):
-        toy.where(np.array([0])).write(tmp_path / "r.parquet")
-    assert len(Records.read(tmp_path / "r.parquet")) == len(toy)
-    assert [path.name for path in tmp_path.iterdir()] == ["r.parquet"]
+        toy.where(np.array([0])).write(tmp_path / "r.csv")
+    assert len(Records.read(tmp_path / "r.csv")) == len(toy)
+    assert [path.name for path in tmp_path.iterdir()] == ["r.csv"]
 
 
 def test_numbers_know_their_file_and_which_way_is_better() -> None:

@@ -33,7 +33,7 @@ def measured(out: Path, trial: Trial, skill: float) -> None:
         ciou=np.where(positive, np.where(found, 0.8, 0.2), np.nan),
     )
     (out / trial.key).mkdir(parents=True)
-    records.write(out / trial.key / f"{results.PLAIN}.parquet")
+    records.write(out / trial.key / f"{results.PLAIN}.csv")
     (out / trial.key / "measured.json").write_text(json.dumps({"files": [results.PLAIN]}))
 
 

@@ -59,7 +59,7 @@ def test_a_trial_is_trained_measured_and_then_left_alone(tmp_path: Path, monkeyp
     done = json.loads((folder / work.DONE).read_text(encoding="utf-8"))
     assert done["hardware"] == "CPU"
     assert {"last-extended-exact", "last-avc-extended-native", "best-extended-adaptive"} <= set(done["files"])
-    assert all(len(Records.read(folder / f"{name}.parquet")) == 16 for name in done["files"])
+    assert all(len(Records.read(folder / f"{name}.csv")) == 16 for name in done["files"])
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     work.work(small, tmp_path, how)
     assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*")}

@@ -60,7 +60,7 @@ class Score:
     """Measure maps of any program on a set, without its pictures and sounds: the same report card as eval."""
 
     maps: Annotated[Path, tyro.conf.Positional, word("MAPS", default=None)]
-    """An .npz or Parquet file, or a folder of ID.npy files; any resolution, one map a clip. The word center-prior for
+    """An .npz file, or a folder of ID.npy files; any resolution, one map a clip. The word center-prior for
     what pointing at the middle of every picture scores."""
     on: Annotated[str, word("SET", default=None)]
     """Test set, NAME or NAME:SPLIT (earsight list sets)."""

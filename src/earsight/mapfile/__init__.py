@@ -1,12 +1,10 @@
 """Maps of any program in files: which clips they are of, and the maps themselves, a few at a time.
 
-Three forms are read, told apart by what is in the file and not by its name:
+Two forms are read, told apart by what is in the file and not by its name:
 
 - an .npz file, either with arrays `id` (N,) and `maps` (N, h, w), optionally `confidence` (N,) and `bounds` (2,); or
   with one array (h, w) a clip under the clip's id, optionally `__bounds__` (2,);
-- a folder of ID.npy files (h, w), optionally with confidence.csv (columns id, confidence);
-- a Parquet file with columns `id` and `map`, a list of rows or a flat list beside `height` and `width`, optionally
-  `confidence`, and optionally bounds in the schema's metadata, for example "[-1, 1]".
+- a folder of ID.npy files (h, w), optionally with confidence.csv (columns id, confidence).
 
 Where each clip has an array of its own, resolutions may differ. Values are whole numbers, truth values or floats of up
 to 64 bits, and become float32. Nothing is guessed: what is not of these forms is refused and named.
@@ -56,13 +54,9 @@ def _open(path: Path) -> MapFile:
         from earsight.mapfile.npz import open_npz
 
         return open_npz(path)
-    if start[:4] == b"PAR1":
-        from earsight.mapfile.parquet import Parquet
-
-        return Parquet(path)
     got = "a single array without ids" if start == b"\x93NUMPY" else "something else" if start else "an empty file"
     raise DataError(
-        f"Expected an .npz file, a Parquet file or a folder of ID.npy files, but got {got} in {path}. "
+        f"Expected an .npz file or a folder of ID.npy files, but got {got} in {path}. "
         "Save it with np.savez(FILE, id=ids, maps=maps)."
     )
 

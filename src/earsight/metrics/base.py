@@ -6,6 +6,8 @@ A file in metrics/ defines RANGE (lowest and highest value), HIGHER_IS_BETTER (o
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
@@ -19,7 +21,7 @@ import numpy.typing as npt
 
 from earsight import registry
 from earsight.errors import DataError
-from earsight.files import write_atomically
+from earsight.files import write_bytes
 from earsight.types import I64, POSITIVE, Row
 
 if TYPE_CHECKING:
@@ -32,6 +34,11 @@ SIZES = tuple(round(0.1 * i, 1) for i in range(1, 10))
 """Shares of the picture at which predictions of a fixed size are measured."""
 TITLES = {"ap": "AP", "max_f1": "max-F1", "loc_acc": "LocAcc", "auc": "AUC", "auroc": "AUROC"}
 """The numbers that tables and curves show, and as what."""
+
+
+TEXTS = ("id", "kind", "label")
+LARGEST = 512 << 20
+"""Bytes of a file of records; a million clips take less."""
 
 
 def heading(name: str, gammas: Collection[float] = ()) -> str:
@@ -95,7 +102,7 @@ class Records:
 
     def __post_init__(self) -> None:
         for column in fields(self):
-            kind = np.str_ if column.name in ("id", "kind", "label") else np.float64
+            kind = np.str_ if column.name in TEXTS else np.float64
             object.__setattr__(self, column.name, np.asarray(getattr(self, column.name), dtype=kind))
         without = {
             "support": self.area,
@@ -163,37 +170,45 @@ class Records:
     def sorted_by_id(self) -> Records:
         return self.where(np.argsort(self.id, kind="stable"))
 
-    def to_table(self) -> Any:
-        """As a pyarrow Table."""
-        import pyarrow
-
-        return pyarrow.table({column.name: getattr(self, column.name).tolist() for column in fields(self)})
-
-    @classmethod
-    def from_table(cls, table: Any) -> Records:
-        """From a pyarrow Table with these columns; others are ignored, and those with a default may be missing."""
-        needed = [column.name for column in fields(cls) if column.default_factory is MISSING]
-        missing = [name for name in needed if name not in table.column_names]
-        if missing:
-            raise DataError(f"Expected records with {', '.join(needed)}, but got no {', '.join(missing)}.")
-        names = [column.name for column in fields(cls) if column.name in table.column_names]
-        columns = {name: np.array(table[name].to_pylist()) for name in names}
-        if "by_size" in columns:
-            columns["by_size"] = columns["by_size"].astype(np.float64).reshape(table.num_rows, -1)
-        return cls(**columns)
-
     def write(self, path: Path) -> None:
-        """As a Parquet file, atomically."""
-        import pyarrow.parquet
-
-        write_atomically(path, lambda beside: pyarrow.parquet.write_table(self.to_table(), beside))
+        """As a csv file, atomically: a line for each clip, nothing where a number is NaN, by_size/0.1 and so on."""
+        plain = [f.name for f in fields(self) if f.name != "by_size"]
+        columns = [getattr(self, name).tolist() for name in plain] + self.by_size.T.tolist()
+        names = plain + [f"by_size/{size}" for size in SIZES[: self.by_size.shape[1]]]
+        text = io.StringIO()
+        lines = csv.writer(text, lineterminator="\n")
+        lines.writerow(names)
+        lines.writerows(zip(*([("" if x != x else x) for x in column] for column in columns), strict=True))
+        write_bytes(path, text.getvalue().encode("utf-8", "surrogateescape"))  # ids may be names of files
 
     @classmethod
     def read(cls, path: Path) -> Records:
-        """From a Parquet file."""
-        import pyarrow.parquet
+        """From a csv file with these columns; others are ignored, and those with a default may be missing.
 
-        return cls.from_table(pyarrow.parquet.read_table(path))
+        Whatever is wrong with the file is a ValueError.
+        """
+        if path.stat().st_size > LARGEST:
+            raise ValueError(f"more than {LARGEST >> 20} MiB")
+        with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+            reader = csv.DictReader(file)
+            try:
+                known, lines = set(reader.fieldnames or ()), list(reader)
+            except csv.Error as error:
+                raise ValueError(str(error)) from error
+        names = [f.name for f in fields(cls)]
+        missing = [f.name for f in fields(cls) if f.default_factory is MISSING and f.name not in known]
+        if missing or any(None in line or None in line.values() for line in lines):
+            raise ValueError(f"no {', '.join(missing)}" if missing else "lines of other lengths than the first")
+
+        def numbers(name: str) -> F64:
+            return np.array([float(line[name] or "nan") for line in lines], np.float64)
+
+        found: dict[str, Any] = {name: numbers(name) for name in names if name in known and name not in TEXTS}
+        found |= {name: np.array([line[name] for line in lines], np.str_) for name in TEXTS}
+        sizes = [f"by_size/{size}" for size in SIZES]
+        if known.issuperset(sizes):
+            found["by_size"] = np.stack([numbers(name) for name in sizes], axis=1)
+        return cls(**found)
 
 
 def reached(ciou: F64, protocol: Protocol, gamma: float | None = None) -> Bools:

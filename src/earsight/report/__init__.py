@@ -1,4 +1,4 @@
-"""Reports: a folder with a web page, the numbers as JSON, the records as Parquet, a table and plots.
+"""Reports: a folder with a web page, the numbers as JSON, the records as csv, a table and plots.
 
 `lines` and `table` make the tables that commands print.
 """
@@ -39,7 +39,7 @@ def write_report(
     force: bool = False,
     note: Callable[[str], object] = lambda text: None,
 ) -> list[Path]:
-    """Write report.html, metrics.json, table.md, records-SET.parquet and plots/*.png, and say which files those are.
+    """Write report.html, metrics.json, table.md, records-SET.csv and plots/*.png, and say which files those are.
 
     `tiles` are pictures by the title of their group, `log` holds training rows, `extra` plain JSON values; of these,
     "command" is shown as the way to make the report again, and the others go to metrics.json too. `draws` is how many
@@ -55,7 +55,7 @@ def write_report(
     plots = [of_group(group, name_of) for group in grouped]
     grids, training = of_tiles(tiles or {}), of_log(log)
     drawn = [plot for some in [*plots, grids, training] for plot in some]
-    records = {id(e): f"records-{name_of[id(e)]}.parquet" for e in evaluations}
+    records = {id(e): f"records-{name_of[id(e)]}.csv" for e in evaluations}
     beside = ["metrics.json", "table.md", *records.values(), *(f"plots/{plot.file}" for plot in drawn)]
     there = [folder / name for name in [*beside, "report.html"] if (folder / name).exists()]
     if there and not force:
