@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -102,6 +103,15 @@ def test_little_disk_space_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_ROOM", 1e30)
     with pytest.raises(EarsightError, match="too little for a run; make room"):
         doctor._disk()
+
+
+def test_imagenet_weights_that_training_would_refuse_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    file = tmp_path / "hub" / "checkpoints" / "resnet18-f37072fd.pth"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"another file")
+    with pytest.raises(EarsightError, match=r"resnet18-f37072fd\.pth is damaged or another file: its sha256"):
+        doctor._imagenet()
 
 
 def test_missing_imagenet_weights_name_their_place(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:

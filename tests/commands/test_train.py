@@ -195,7 +195,7 @@ def test_a_smoke_test_goes_on_as_it_began(trained: Trained, tmp_path: Path, caps
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ("-o r", "Expected METHOD, but got none. Name it first: earsight train METHOD ... Known: "),
+        ("-o r", "Expected METHOD, but got none. Name it first: earsight train METHOD --on SET --out RUN. Known: "),
         ("-o r --resume", "Expected a run to resume in r, or METHOD, but got none"),
         ("slavec --on toybox -o r", "Unknown method 'slavec', did you mean 'slavc'?"),
         ("slavc -o r", "Expected a training set, but got none. Add --on SET, one of: "),

@@ -46,6 +46,22 @@ def test_good_files_of_a_folder_are_done_and_broken_ones_named(localizer: Locali
     assert {key: len(value) for key, value in plain.items()} == {"done": 3, "failures": 2, "skipped": 1, "left": 0}
 
 
+def test_one_file_of_a_pair_is_enough(localizer: Localizer, tmp_path: Path) -> None:
+    picture = make.picture(tmp_path / "dog.png", make.corners())
+    sound = make.sound_file(tmp_path / "dog.wav", make.chirp(0.5))
+    make.sound_file(tmp_path / "dogs.wav", make.chirp(0.5))
+    for given in ([picture], [sound], [sound, picture]):
+        summary = run(localizer, given, tmp_path / "out", force=True)
+        (pair,) = summary.done
+        assert (Path(pair.source), Path(pair.sound)) == (picture, sound)
+        assert not summary.failures
+    other = make.sound_file(tmp_path / "cat.wav", make.chirp(0.5))
+    (pair,) = run(localizer, [picture], tmp_path / "out", sound=other, force=True).done
+    assert Path(pair.sound) == other
+    sound.write_bytes(b"")
+    assert [one.path for one in run(localizer, [picture], tmp_path / "out").failures] == [sound, picture]
+
+
 def test_a_picture_and_a_sound_of_the_same_name_are_a_pair(localizer: Localizer, tmp_path: Path) -> None:
     make.picture(tmp_path / "dog.png", make.corners())
     make.sound_file(tmp_path / "dog.wav", make.chirp(0.5))

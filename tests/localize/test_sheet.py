@@ -91,3 +91,13 @@ def test_a_caption_keeps_the_size_and_is_left_out_where_it_does_not_fit() -> Non
     assert (drawn[:, :200] == 200).all()
     assert (drawn[:, 230:] != 200).any()
     np.testing.assert_array_equal(captioned(tiny, MOMENT), tiny)
+
+
+def test_what_else_there_is_to_know_stands_over_the_caption() -> None:
+    frame = np.full((3, 200, 300), 90, np.uint8)
+    plain, noted = captioned(frame, MOMENT), captioned(frame, MOMENT, ["these weights know drawn toys only"])
+    bar = int(np.nonzero((plain != frame).any(axis=(0, 2)))[0].min())
+    np.testing.assert_array_equal(noted[:, bar:], plain[:, bar:])
+    above = np.nonzero((noted[:, :bar] != frame[:, :bar]).any(axis=(0, 2)))[0]
+    assert above.min() > 150
+    assert above.max() == bar - 1

@@ -125,7 +125,7 @@ def test_a_batch_larger_than_the_set_is_made_smaller(tmp_path: Path, capsys: pyt
     state = run(tmp_path, limit=0, batch_size=999)
     told = capsys.readouterr().err
     assert "batches of 64 clips, not 999: tiny.tones:train has no more" in told
-    assert "64 clips, 1 batches of 64 an epoch" in told
+    assert "64 clips, 1 batch of 64 an epoch" in told
     assert state["position"]["total_steps"] == 1
     assert '"batch_size": 999' in (tmp_path / "run.json").read_text()
     assert read_header(tmp_path)["training"]["job"]["optim"]["batch_size"] == 64
@@ -159,7 +159,7 @@ def test_a_limit_under_the_batch_size_makes_one_smaller_batch(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(tmp_path, limit=4)
-    assert "4 clips, 1 batches of 4 an epoch" in capsys.readouterr().err
+    assert "4 clips, 1 batch of 4 an epoch" in capsys.readouterr().err
     assert '"batch_size": 8' in (tmp_path / "run.json").read_text()
 
 

@@ -10,6 +10,7 @@ import gc
 import importlib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -101,6 +102,8 @@ def _help(args: list[str]) -> int:
 def _parse_train(args: list[str]) -> dict[str, Any]:
     """Parse in two steps: first what says which settings there are, then everything against these settings."""
     given = training.peek(args)
+    if not given.enough and not {"-h", "--help"}.intersection(args):
+        raise training.no_method(Path(given.out), given.resume)
     if not given.enough:
         plain = _parse(Train, args, "earsight train")
         raise training.no_method(plain.out, plain.resume)

@@ -39,6 +39,8 @@ def run(
     clip_set = open_set(spec, data)
     for told in clip_set.notes:
         note(told)
+    if any(row.positive for row in clip_set.rows) and not any(row.boxes for row in clip_set.rows):
+        note(f"no clip of {clip_set.name} has boxes: it can be trained on, and not evaluated")
     with progress(f"looking at {clip_set.name}") as report:
         found = check(clip_set, workers=workers, limit=limit, progress=report)
     if json:

@@ -128,11 +128,14 @@ def _disk() -> str:
 def _imagenet() -> str:
     import torch
 
-    from earsight.models.weights import IMAGENET_URL
+    from earsight.models.weights import IMAGENET_URL, sha256
 
     file = Path(torch.hub.get_dir()) / "checkpoints" / IMAGENET_URL.rsplit("/", 1)[-1]
     if not file.is_file():
         raise EarsightError(f"not cached: downloaded when first needed; offline, put {IMAGENET_URL} at {file}")
+    digits = file.stem.rpartition("-")[2]
+    if not sha256(file).startswith(digits):
+        raise EarsightError(f"{file} is damaged or another file: its sha256 does not begin with {digits}; delete it")
     return str(file)
 
 

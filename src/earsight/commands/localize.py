@@ -12,7 +12,9 @@ from earsight.commands.screen import columns, note, progress, say, say_json
 from earsight.config import need
 from earsight.errors import UsageError
 from earsight.localize import Drawing, Localizer, Summary, Timeline, localize_pair, localize_paths, patient
+from earsight.localize.files import check_formats
 from earsight.localize.pair import refuse_span
+from earsight.localize.settings import Settings
 from earsight.localize.timeline import VISIBLE
 from earsight.media.accept import kind_of
 
@@ -57,6 +59,8 @@ def run(
         "For example: earsight localize WEIGHTS clip.mp4",
     )
     prior = asked_prior(object_prior, object_fusion, object_weights)
+    drawing = Drawing(overlay, boxes)  # what is wrong with any setting is said before a model is loaded
+    Settings(every, window, smooth, start or 0.0, end, check_formats(format), drawing, batch_size)
     localizer = Localizer.load(weights, device, prior)
     if localizer.threshold is None and prior is not None and prior.alpha < 1:
         note("no threshold was calibrated with the object prior, so there is a confidence but no verdict")
@@ -70,7 +74,6 @@ def run(
         note(known)
     if image is not None and audio is not None:
         refuse_span(end, window)
-        drawing = Drawing(overlay, boxes)
         single = localize_pair(localizer, image, audio, out, time=start, formats=format, drawing=drawing, force=force)
         summary = Summary((single,))
     else:

@@ -145,7 +145,8 @@ def no_method(out: Path, resume: bool) -> UsageError:
     """The error for a command line from which no method can be told."""
     wanted = f"a run to resume in {out}, or METHOD" if resume else "METHOD"
     known = ", ".join(registry.names("method"))
-    return UsageError(f"Expected {wanted}, but got none. Name it first: earsight train METHOD ... Known: {known}.")
+    how = "Name it first: earsight train METHOD --on SET --out RUN"
+    return UsageError(f"Expected {wanted}, but got none. {how}. Known: {known}.")
 
 
 def run(
@@ -179,9 +180,19 @@ def run(
             f"--limit makes this a smoke test: {job.optim.epochs} epoch{'s' * (job.optim.epochs > 1)} in batches of "
             f"{job.optim.batch_size} at most. Add --optim.epochs N to train in earnest."
         )
+    from earsight.checkpoint import WEIGHTS
     from earsight.training.loop import train
+    from earsight.training.state import STATE
 
-    weights = train(job, out, device=device, resume=resume, force=force)
+    if resume and (out / WEIGHTS).exists():
+        note(f"{out} is finished; train further in another folder")
+    try:
+        weights = train(job, out, device=device, resume=resume, force=force)
+    except KeyboardInterrupt:
+        if (out / STATE).exists():
+            words = ["earsight", "train", "--out", str(out), "--resume"]
+            note(f"stopped; go on with: {registry.command(words, job.method, *filter(None, (job.on, job.val)))}")
+        raise
     note(f"next: {_next(job, weights)}")
     say(str(weights))
     return 0

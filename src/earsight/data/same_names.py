@@ -44,9 +44,12 @@ def same_names(root: Path, lists: Iterable[str] = (), held_out: Iterable[str] = 
     found = _Below(root)
     by_name = defaultdict[Name, dict[str, list[str]]](lambda: {kind: [] for kind in _KINDS})
     others: list[str] = []
+    odd: list[str] = []
     for path in sorted(set(found.files) - set(lists)):
         kind = _kind(path)
-        if kind:
+        if not _is_text(path):
+            odd.append(path)
+        elif kind:
             by_name[_name(path)][kind].append(path)
         else:
             others.append(path)
@@ -75,6 +78,7 @@ def same_names(root: Path, lists: Iterable[str] = (), held_out: Iterable[str] = 
         ("picture", "without a sound of the same name", pictures),
         ("sound", "without a picture of the same name", sounds),
         ("file", "neither picture, sound nor video by the ending", others),
+        ("file", "a name that is not UTF-8", odd),
         ("folder", "a link, which is not followed", found.links),
         ("folder", "that cannot be listed", found.closed),
         ("name", "in another list", ["/".join(name) for name in sorted(held)]),
@@ -108,11 +112,13 @@ class _Below:
 
 
 def _kind(path: str) -> str:
-    """What a file is by its ending; "" for what is no media, or has a name that is not text."""
+    """What a file is by its ending; "" for what is no media."""
     ending = PurePosixPath(path).suffix.lower()
-    if path != path.encode("utf-8", "replace").decode():
-        return ""
     return next((kind for kind, endings in _KINDS.items() if ending in endings), "")
+
+
+def _is_text(path: str) -> bool:
+    return path == path.encode("utf-8", "replace").decode()
 
 
 def _name(path: str) -> Name:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from earsight.heatmap import Color, draw_text, overlay
@@ -42,15 +44,19 @@ def drawn(picture: U8, seen: Seen, protocol: Protocol, drawing: Drawing) -> U8:
     return overlay(picture, score, boxes=boxes, alpha=opacity(seen, drawing), box_color=tint(seen.moment))
 
 
-def captioned(frame: U8, moment: Moment) -> U8:
-    """The frame with a bar along its lower edge: verdict and confidence; the size stays."""
-    _, height, width = frame.shape
-    text = words(moment)
-    room = caption_size(text, height, width)
-    if room is None:
-        return frame
-    scale, bar = room
-    out = frame.copy()
-    out[:, height - bar :] = out[:, height - bar :] // 4
-    out[:, height - bar :, : 3 * scale] = np.array(tint(moment), np.uint8)[:, None, None]
-    return draw_text(out, text, (4 * scale, height - bar + scale), scale, tint(moment), plate=0.0)
+def captioned(frame: U8, moment: Moment, notes: Sequence[str] = ()) -> U8:
+    """The frame with a bar along its lower edge: verdict and confidence, and over it what else there is to know.
+
+    The size stays; what has no room is left out.
+    """
+    out, below = frame, frame.shape[1]
+    for text, color in [(words(moment), tint(moment)), *((note, WHITE) for note in reversed(notes))]:
+        room = caption_size(text, below, frame.shape[2])
+        if room is not None:
+            scale, bar = room
+            out = out.copy()
+            out[:, below - bar : below] //= 4
+            out[:, below - bar : below, : 3 * scale] = np.array(color, np.uint8)[:, None, None]
+            out = draw_text(out, text, (4 * scale, below - bar + scale), scale, color, plate=0.0)
+            below -= bar
+    return out

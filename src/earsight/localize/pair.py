@@ -98,7 +98,7 @@ def pair_one(
             maps.add(seen.score)
             maps.write(timeline)
     if "png" in files:
-        write_png(files["png"], captioned(shown, seen.moment))
+        write_png(files["png"], captioned(shown, seen.moment, localizer.notes))
     return timeline
 
 

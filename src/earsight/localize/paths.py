@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from earsight.localize.pair import pair_one, refuse_span
 from earsight.localize.settings import BOXES, OVERLAY, SMOOTH, Drawing, Settings
 from earsight.localize.timeline import Timeline
 from earsight.localize.video import Stop, localize_one, never
-from earsight.media.accept import CLIPS, PICTURES, AnyPath
+from earsight.media.accept import CLIPS, PICTURES, SOUNDS, AnyPath
 from earsight.media.read import MediaInfo, probe
 
 _LONGEST = 255  # bytes of a name that file systems take
@@ -126,7 +126,7 @@ def localize_paths(
     out, drawing = Path(out), Drawing(overlay, boxes)
     settings = Settings(every, window, smooth, start or 0.0, end, check_formats(formats), drawing, batch_size)
     settings.heard(localizer.inputs.seconds)
-    jobs, failures, skipped = _plan(given)
+    jobs, failures, skipped = _plan(given, other)
     long = [job for job in jobs if len(os.fsencode(f"{job.name}{MARK}.json")) > _LONGEST]
     failures += [Failed(job.path, "has a name that is too long for its outputs. Rename it.") for job in long]
     jobs = [job for job in jobs if job not in long]
@@ -156,8 +156,9 @@ def localize_paths(
     return Summary(tuple(done), tuple(failures), tuple(skipped), tuple(left))
 
 
-def _plan(inputs: Iterable[Path]) -> tuple[list[_Job], list[Failed], list[Skipped]]:
-    """What to do with each file, in order; and those with which nothing can be done."""
+def _plan(inputs: Iterable[Path], sound: Path | None) -> tuple[list[_Job], list[Failed], list[Skipped]]:
+    """What to do with each file, in order; and those with which nothing can be done. A picture is heard with `sound`,
+    or with a sound of its name, which is looked for in its folder."""
     failures: list[Failed] = []
     skipped: list[Skipped] = []
     known: dict[Path, MediaInfo] = {}
@@ -169,6 +170,9 @@ def _plan(inputs: Iterable[Path]) -> tuple[list[_Job], list[Failed], list[Skippe
                 failures.append(Failed(path, _reason(error, path)))
             else:
                 skipped.append(Skipped(path, _reason(error, path)))
+            continue
+        if asked and sound is None and not known[path].has_video:
+            known |= _partners(path, known, failures)
     together: dict[Path, list[Path]] = {}
     for path in known:
         together.setdefault(path.with_suffix(""), []).append(path)
@@ -178,6 +182,8 @@ def _plan(inputs: Iterable[Path]) -> tuple[list[_Job], list[Failed], list[Skippe
         sounds = [p for p in beside if known[p].has_audio and not known[p].has_video]
         if info.has_video:
             pairs.append((path, None))
+        elif info.is_image and sound is not None:
+            pairs.append((path, sound))
         elif info.is_image and sounds:
             pairs += [(path, sound) for sound in sounds]
         elif info.is_image:
@@ -185,6 +191,19 @@ def _plan(inputs: Iterable[Path]) -> tuple[list[_Job], list[Failed], list[Skippe
         elif not any(known[p].is_image for p in beside):
             failures.append(Failed(path, "is a sound without a picture. Put a picture of the same name beside it."))
     return _named(pairs), failures, skipped
+
+
+def _partners(path: Path, known: Mapping[Path, MediaInfo], failures: list[Failed]) -> dict[Path, MediaInfo]:
+    """The sounds of a picture, or the pictures of a sound, of the same name in its folder."""
+    wanted = SOUNDS if known[path].is_image else PICTURES
+    found: dict[Path, MediaInfo] = {}
+    for other in sorted(path.parent.iterdir()):
+        if other.stem == path.stem and other.suffix.lower() in wanted and other not in known:
+            try:
+                found[other] = probe(other)
+            except MediaError as error:
+                failures.append(Failed(other, _reason(error, other)))
+    return found
 
 
 def _found(inputs: Iterable[Path], failures: list[Failed]) -> Iterable[tuple[Path, bool]]:

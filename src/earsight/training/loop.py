@@ -154,11 +154,12 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
     for told in clips.notes:
         bar.line(told)
     if job.optim.batch_size < asked.optim.batch_size:
-        bar.line(f"batches of {job.optim.batch_size} clips, not {asked.optim.batch_size}: {clips.name} has no more")
+        why = f"--limit {job.limit} leaves no more" if job.limit else f"{clips.name} has no more"
+        bar.line(f"batches of {job.optim.batch_size} clips, not {asked.optim.batch_size}: {why}")
     if stages:
         bar.line(
-            f"training {job.method} on {clips.name}: {len(clips)} clips, {per_epoch} batches of "
-            f"{job.optim.batch_size} an epoch, on {where}"
+            f"training {job.method} on {clips.name}: {len(clips)} clips, {per_epoch} "
+            f"{'batch' if per_epoch == 1 else 'batches'} of {job.optim.batch_size} an epoch, on {where}"
         )
     else:
         bar.line(f"{job.method} has nothing to learn: it is measured and calibrated")
