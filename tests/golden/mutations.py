@@ -1,4 +1,4 @@
-"""Twenty mistakes that the tests must catch, tried before and after a rebuild: `python tests/golden/mutations.py`.
+"""Mistakes that the tests must catch, tried before and after a rebuild: `python tests/golden/mutations.py`.
 
 Each is a replacement in a file of the source, and the tests that are expected to fail with it. Every one runs in a copy
 of the checkout, so that nothing here is changed.
@@ -105,7 +105,7 @@ MUTATIONS = [
         "data/sampler.py",
         "(seed, epoch, 0)).permutation",
         "(seed, 0, 0)).permutation",
-        "tests/data/test_sampler.py",
+        "tests/data/test_loading.py",
     ),
     (
         "sound cut one sample late",
