@@ -27,8 +27,8 @@ def test_a_clip_may_be_of_any_shape_and_without_sound() -> None:
         ({"frame": FRAME.astype(np.float32)}, r"Expected frame uint8 \(3, H, W\), but got"),
         ({"frame": FRAME.transpose(1, 2, 0)}, r"Expected frame uint8 \(3, H, W\), but got"),
         ({"frame": FRAME[:, :0]}, r"Expected frame uint8 \(3, H, W\), but got"),
-        ({"waveform": WAVE.astype(np.float64)}, r"Expected waveform float32 \(S,\), but got"),
-        ({"waveform": WAVE[None]}, r"Expected waveform float32 \(S,\), but got"),
+        ({"waveform": WAVE.astype(np.float64)}, r"Expected waveform float32 or int16 \(S,\), but got"),
+        ({"waveform": WAVE[None]}, r"Expected waveform float32 or int16 \(S,\), but got"),
         ({"rate": 0}, "Expected a positive rate, but got 0"),
     ],
 )
