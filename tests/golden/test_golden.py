@@ -205,7 +205,8 @@ def write() -> None:
     with TemporaryDirectory() as folder:
         (HERE / "metrics.json").write_text(json.dumps(report_of(Path(folder)), indent=1) + "\n", encoding="utf-8")
         answers, maps = answers_of(Path(folder))
-        (HERE / "film.json").write_text(json.dumps(answers, indent=1) + "\n", encoding="utf-8")
+        items = {"items": answers["items"]}
+        (HERE / "film.json").write_text(json.dumps(items, indent=1) + "\n", encoding="utf-8")
         save_file({"maps": maps.astype(np.float32)}, HERE / "film.safetensors")
 
 
