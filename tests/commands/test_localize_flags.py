@@ -117,6 +117,12 @@ def test_flag_start(localize: Command) -> None:
     assert localize.timeline("--start", "0.6")["items"][0]["time"] == 0.6
 
 
+def test_the_help_says_where_a_picture_hears_its_sound(capsys: Captured) -> None:
+    assert main(["localize", "--help"]) == 0
+    told = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "Without it, a loud part near the middle of the sound; train and eval hear from the list's start on." in told
+
+
 def test_flag_end(localize: Command) -> None:
     assert localize.timeline("--end", "0.4")["items"][-1]["time"] == 0.2
 

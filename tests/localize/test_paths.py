@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,11 @@ import make
 import numpy as np
 import pytest
 
+from earsight.checkpoint import load_weights
+from earsight.data.clips import open_set
 from earsight.errors import UsageError
-from earsight.localize import Localizer, Summary, localize_paths
+from earsight.evaluation import evaluate
+from earsight.localize import Localizer, Summary, localize_pair, localize_paths
 from earsight.localize.paths import _named
 
 
@@ -220,6 +224,25 @@ def test_pairs_follow_the_start_and_refuse_what_only_videos_have(localizer: Loca
         assert reason.startswith("Expected --end and --window with videos only, but got them with a picture. Leave")
     (late,) = run(localizer, [tmp_path / "dog.png", tmp_path / "dog.wav"], tmp_path / "4", start=9.0).failures
     assert late.reason.endswith("dog.wav: plays for 3 s, but the start is at 9 s. Start earlier.")
+
+
+def test_momentary_is_what_evaluation_gives_for_the_same_seconds(
+    make_weights: Callable[..., Path], tmp_path: Path
+) -> None:
+    """`--start` is the middle of what is heard, and the start of a list is where that begins."""
+    make.picture(tmp_path / "dog.png", make.corners())
+    sound = np.linspace(0.1, 0.9, 3 * 8000) * np.random.default_rng(0).uniform(-1, 1, 3 * 8000)
+    make.sound_file(tmp_path / "dog.wav", sound.astype(np.float32), 8000)
+    (tmp_path / "pairs_test.csv").write_text("image,audio,start\ndog.png,dog.wav,0.25\n")
+    (tmp_path / "boxes.csv").write_text("image,cls,xc,yc,w,h\ndog.png,,0.5,0.5,0.4,0.4\n")
+    weights = make_weights()
+    localizer = Localizer.load(weights, "cpu")
+    records = evaluate(load_weights(weights).model, open_set("folder:test", tmp_path), localizer.protocol).records
+    pair = (localizer, tmp_path / "dog.png", tmp_path / "dog.wav")
+    half = localizer.inputs.seconds / 2
+    same, other = (localize_pair(*pair, tmp_path / "out", time=time, force=True) for time in (0.25 + half, None))
+    assert same.items[0].momentary == pytest.approx(records.confidence[0], abs=1e-6)
+    assert other.items[0].momentary != pytest.approx(records.confidence[0], abs=1e-6)
 
 
 def test_a_pair_in_a_folder_is_no_film_and_keeps_no_pictures_in_memory(localizer: Localizer, tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ class Localize:
     smooth: Annotated[float, word("SECONDS", default=None)] = 0.5
     """Steady maps, confidences and verdicts over this time; 0 for every answer as it comes."""
     start: Annotated[float | None, word("SECONDS")] = None
-    """Where in the video to begin; for a picture, where in its sound it belongs."""
+    """Where in the video to begin; for a picture, the middle of what is heard of its sound. Without it, a loud part
+    near the middle of the sound; train and eval hear from the list's start on."""
     end: Annotated[float | None, word("SECONDS")] = None
     """Where in the video to end; not for pictures."""
     format: Annotated[str, word("KINDS", default=None)] = "mp4,png,json"
