@@ -72,6 +72,10 @@ def test_json_holds_rows_and_tests(pair: list[str], capsys: pytest.CaptureFixtur
     centre = next(row for row in one["rows"] if row["name"] == "Center Prior")
     assert (centre["values"]["ap"], centre["n"]) == (None, None)
     assert centre["values"]["loc_acc"] == pytest.approx(0.3416)
+    assert (centre["trained_on"], centre["early_stop"], centre["protocol"]) == (None, None, None)
+    ours = one["rows"][0]
+    assert (ours["trained_on"], ours["early_stop"], ours["protocol"]) == (None, None, "official")
+    assert not [value for row in one["rows"] for value in row.values() if value == "-"]
 
 
 def test_json_has_the_numbers_of_the_report(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:

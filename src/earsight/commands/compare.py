@@ -163,6 +163,7 @@ def plain(one: Comparison) -> dict[str, Any]:
     values = asdict(one)
     for row, shown in zip(values["rows"], one.rows, strict=True):
         row["values"] = {name: None if math.isnan(value) else value for name, value in shown.values.items()}
+        row.update({name: None for name in ("trained_on", "early_stop", "protocol") if row[name] == "-"})
         row["group"] = None if shown.group is None else list(shown.group)
     for test in values["tests"]:
         for difference in test["differences"].values():
