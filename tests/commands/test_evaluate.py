@@ -63,6 +63,17 @@ def test_one_control_alone(audio: str, weights: Path, capsys: Captured) -> None:
     assert json.loads(capsys.readouterr().out)["evaluations"][0]["audio"] == audio
 
 
+def test_one_clip_has_no_shuffled_control(weights: Path, tmp_path: Path, capsys: Captured) -> None:
+    one = ["eval", str(weights), "--on", "toybox:test", "--limit", "1", "--device", "cpu", "--json"]
+    assert main([*one, "--out", str(tmp_path / "report")]) == 0
+    got = capsys.readouterr()
+    assert [e["audio"] for e in json.loads(got.out)["evaluations"]] == ["real", "silent", "none"]
+    assert "toybox:test is not measured with shuffled audio, which needs at least 2 clips" in got.err
+    assert main([*one, "--audio", "shuffled"]) == 2
+    message = "Expected at least 2 clips to shuffle their sounds, but got 1. Measure more clips, or the real sound alone"
+    assert message in capsys.readouterr().err
+
+
 def test_the_weights_own_protocol_holds_unless_another_is_asked_for(
     weights: Path, uncalibrated: Path, capsys: Captured
 ) -> None:

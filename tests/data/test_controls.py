@@ -69,7 +69,7 @@ def test_controls_cross_process_borders() -> None:
 
 
 def test_one_clip_cannot_be_shuffled() -> None:
-    with pytest.raises(UsageError, match="at least 2 clips to shuffle their sounds, but got 1"):
+    with pytest.raises(UsageError, match=r"at least 2 clips to shuffle their sounds, but got 1\. Measure more"):
         with_audio(Numbers(["a"]), "shuffled")
 
 

@@ -91,6 +91,9 @@ def run(
             told = (*leaks_of(loaded, data, clip_set), *(prior.warnings(how) if prior is not None else ()))
             unreadable: Failures = ()
             for control in get_args(Audio) if audio == "all" else (audio,):
+                if control != audio and control == "shuffled" and len(clip_set) - len(unreadable) < 2:
+                    note(f"{clip_set.name} is not measured with shuffled audio, which needs at least 2 clips")
+                    continue
                 # Pictures are of the first model and set; they and saved maps are what the real sound gives.
                 show = out is not None and control == "real" and not found.pictures
                 with progress(f"{name} on {clip_set.name}, {control} audio") as report_progress:

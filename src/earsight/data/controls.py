@@ -60,7 +60,10 @@ def other_sounds(labels: Sequence[str], seed: int = 0, sounds: Sequence[str] | N
     """
     count = len(labels)
     if count < 2:
-        raise UsageError(f"Expected at least 2 clips to shuffle their sounds, but got {count}. Raise the limit.")
+        raise UsageError(
+            f"Expected at least 2 clips to shuffle their sounds, but got {count}. Measure more clips, "
+            "or the real sound alone (--audio real)."
+        )
     random = np.random.default_rng(seed)
     names, group = np.unique(np.array(labels, dtype=np.str_), return_inverse=True)
     order = np.lexsort((random.permutation(count), random.permutation(len(names))[group]))
