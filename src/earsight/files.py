@@ -19,6 +19,8 @@ MOST_JSON = 256 << 20
 """Bytes of a JSON file."""
 MOST_DEPTH = 64
 """Lists and objects inside each other, in a JSON file."""
+MARK = ".earsight"
+"""Before the ending of every file that `localize` writes, so that these are never taken for inputs."""
 
 
 def read_json(path: Path) -> Any:
@@ -129,6 +131,15 @@ def part_of(path: Path) -> Path:
 def is_part(path: Path) -> bool:
     """Whether a file is what a killed process was about to write."""
     return path.name.startswith(".") and path.name.endswith(".part")
+
+
+def is_output(path: str | Path) -> bool:
+    """Whether a file is called as `localize` calls what it writes.
+
+    >>> is_output("in/dog.earsight.png"), is_output("in/dog.png")
+    (True, False)
+    """
+    return Path(path).stem.endswith(MARK)
 
 
 def write_text(path: Path, text: str) -> None:

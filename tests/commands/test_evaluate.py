@@ -70,7 +70,9 @@ def test_one_clip_has_no_shuffled_control(weights: Path, tmp_path: Path, capsys:
     assert [e["audio"] for e in json.loads(got.out)["evaluations"]] == ["real", "silent", "none"]
     assert "toybox:test is not measured with shuffled audio, which needs at least 2 clips" in got.err
     assert main([*one, "--audio", "shuffled"]) == 2
-    message = "Expected at least 2 clips to shuffle their sounds, but got 1. Measure more clips, or the real sound alone"
+    message = (
+        "Expected at least 2 clips to shuffle their sounds, but got 1. Measure more clips, or the real sound alone"
+    )
     assert message in capsys.readouterr().err
 
 

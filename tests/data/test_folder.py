@@ -184,6 +184,15 @@ def test_files_without_a_partner_are_counted_and_named(tmp_path: Path) -> None:
         open_set("folder:train", tmp_path)
 
 
+def test_what_localize_wrote_is_no_part_of_the_pairs(tmp_path: Path) -> None:
+    empty(tmp_path, "a.jpg", "a.wav", "a.earsight.png", "drum.mp4", "drum.earsight.png", "drum.earsight.mp4")
+    empty(tmp_path, "drum.earsight.json")
+    clips = open_set("folder:train", tmp_path)
+    assert [row.id for row in clips.rows] == ["a+a@0", "drum+drum@middle"]
+    (note,) = clips.notes
+    assert note.startswith("not used: 4 files (written by earsight localize): a.earsight.png, drum.earsight.json, ")
+
+
 @pytest.mark.parametrize(
     ("names", "match"),
     [

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from earsight.data.lists import some
 from earsight.errors import DataError
+from earsight.files import is_output
 from earsight.media.accept import PICTURES, SOUNDS, VIDEOS
 
 FOLDERS = frozenset({"image", "images", "frames", "pictures", "photos", "audio", "sound", "sounds", "video", "videos"})
@@ -38,16 +39,19 @@ class SameNames(NamedTuple):
 def same_names(root: Path, lists: Iterable[str] = (), held_out: Iterable[str] = ()) -> SameNames:
     """The pairs below `root`, in order of their names.
 
-    Hidden files are no part of the folder, and neither are `lists`. Links to folders are not followed. Of what has the
-    name of a file that is `held_out`, nothing is used.
+    Hidden files are no part of the folder, and neither are `lists` and what `localize` wrote. Links to folders are not
+    followed. Of what has the name of a file that is `held_out`, nothing is used.
     """
     found = _Below(root)
     by_name = defaultdict[Name, dict[str, list[str]]](lambda: {kind: [] for kind in _KINDS})
     others: list[str] = []
+    results: list[str] = []
     odd: list[str] = []
     for path in sorted(set(found.files) - set(lists)):
         kind = _kind(path)
-        if not _is_text(path):
+        if is_output(path):
+            results.append(path)
+        elif not _is_text(path):
             odd.append(path)
         elif kind:
             by_name[_name(path)][kind].append(path)
@@ -78,6 +82,7 @@ def same_names(root: Path, lists: Iterable[str] = (), held_out: Iterable[str] = 
         ("picture", "without a sound of the same name", pictures),
         ("sound", "without a picture of the same name", sounds),
         ("file", "neither picture, sound nor video by the ending", others),
+        ("file", "written by earsight localize", results),
         ("file", "a name that is not UTF-8", odd),
         ("folder", "a link, which is not followed", found.links),
         ("folder", "that cannot be listed", found.closed),

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from earsight.errors import UsageError
-from earsight.files import write_atomically, write_text
+from earsight.files import MARK, write_atomically, write_text
 from earsight.media.write import telling
 
 FORMATS = ("mp4", "png", "json", "npz")
 """An overlay video, a contact sheet (of a single picture: its overlay), the timeline, and the maps."""
 USUAL = ("mp4", "png", "json")
 """What is written unless something else is asked for."""
-MARK = ".earsight"
-"""Before the ending of every output, so that outputs are never taken for inputs."""
 
 
 def check_formats(formats: str | Sequence[str]) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from earsight.config import need
 from earsight.errors import EarsightError, MediaError
 from earsight.escape import visible
-from earsight.files import local_path
-from earsight.localize.files import MARK, USUAL, check_formats, make_way, outputs
+from earsight.files import MARK, is_output, local_path
+from earsight.localize.files import USUAL, check_formats, make_way, outputs
 from earsight.localize.localizer import Localizer
 from earsight.localize.pair import pair_one, refuse_span
 from earsight.localize.settings import BOXES, OVERLAY, SMOOTH, Drawing, Settings
@@ -245,7 +245,7 @@ def _below(folder: Path, failures: list[Failed]) -> list[Path]:
     files = []
     for where, folders, names in os.walk(folder, onerror=closed):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        files += [Path(where, n) for n in names if not n.startswith(".") and not Path(n).stem.endswith(MARK)]
+        files += [Path(where, n) for n in names if not n.startswith(".") and not is_output(n)]
     return sorted(files)
 
 
