@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,10 +31,17 @@ def test_a_file_in_place_of_a_folder_is_told(tmp_path: Path) -> None:
         refuse_existing([tmp_path / "a" / "more" / "report.html"], force=True)
 
 
-def test_a_folder_that_may_not_be_written_to_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere, so rights cannot be taken
-    with pytest.raises(UsageError, match=r"Expected a folder that may be written to for .*b, but got .*Name another"):
-        refuse_existing([tmp_path / "new" / "b"], force=False)
+def test_a_folder_that_may_not_be_written_to_is_told() -> None:
+    """In /proc not even root can make a file."""
+    with pytest.raises(
+        UsageError, match=r"Expected a folder that may be written to for .*b, but got /proc \(.*Name anot"
+    ):
+        refuse_existing([Path("/proc/new/b")], force=False)
+
+
+def test_looking_for_a_place_leaves_nothing_there(tmp_path: Path) -> None:
+    refuse_existing([tmp_path / "new" / "b"], force=False)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_threads_that_write_one_file_at_once_leave_one_whole_file(tmp_path: Path) -> None:

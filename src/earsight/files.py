@@ -180,5 +180,12 @@ def _need_place(path: Path) -> None:
         folder = folder.parent
     if not folder.is_dir():
         raise UsageError(f"Expected a folder for {path}, but {folder} is a file. Name another place.")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise UsageError(f"Expected a folder that may be written to for {path}, but got {folder}. Name another place.")
+    trial = part_of(folder / "earsight")  # rights alone say too little: nobody can make files in /proc
+    try:
+        trial.touch()
+    except OSError as error:
+        raise UsageError(
+            f"Expected a folder that may be written to for {path}, but got {folder} ({error.strerror}). "
+            "Name another place."
+        ) from error
+    trial.unlink(missing_ok=True)

@@ -177,6 +177,7 @@ def test_the_universal_level_is_given(maps: Path, capsys: Captured) -> None:
 @pytest.mark.parametrize(
     ("args", "message", "code"),
     [
+        (["--out", "/proc/x"], "Expected a folder that may be written to for /proc/x/report.html, but got /proc (", 2),
         (["--level", "0.5"], "Expected the protocol universal with --level, but got exact, official, paper. Add", 2),
         (["--protocol", "exat"], "Unknown protocol 'exat', did you mean 'exact'?", 2),
         (["--bounds", "1", "0"], "Expected bounds as two numbers, the lower first, but got 1.0 0.0. For example", 2),
