@@ -93,7 +93,7 @@ def compare(
         real = [(names[i], result) for i, result in enumerate(mine) if result.audio == "real"]
         tests, untested = _tests(real, metrics, draws, seed)
         untested += _absent(reports, set_name)
-        told = [*_apart(real), *_controls(mine), *_against_published(real, set_name, beside)]
+        told = [*_apart(real, tests), *_controls(mine), *_against_published(real, set_name, beside)]
         if table and table != NONE and not beside:
             told.append(f"{table} has no number of these on {set_name}.")
         gammas = sorted({float(r.protocol.get("gamma", 0.5)) for r in mine} | ({0.5} if beside else set()))
@@ -227,18 +227,20 @@ def _absent(reports: Sequence[Sequence[Result]], set_name: str) -> list[str]:
     ]
 
 
-def _apart(real: Sequence[tuple[str, Result]]) -> list[str]:
+def _apart(real: Sequence[tuple[str, Result]], tests: Sequence[Pair]) -> list[str]:
     """One line for each thing that differs between models and so keeps their rows from being compared."""
     out = []
     lists = _by((name, result.full_list_hash) for name, result in real)
     if len(lists) > 1:
-        out.append(f"Not comparable, other lists of clips: {_told(lists)}.")
+        out.append(f"Rows of different lists of clips are not comparable: {_told(lists)}.")
     protocols = _by((name, _protocol(result)) for name, result in real)
     if len(protocols) > 1:
-        out.append(f"Compare rows of one protocol only: {_told(protocols)}.")
+        out.append(f"Rows of different protocols are not comparable: {_told(protocols)}.")
     numbers = _by((name, f"{result.n} clips") for name, result in real)
     if len(numbers) > 1:
-        out.append(f"Not comparable, other numbers of clips: {_told(numbers)}.")
+        out.append(f"Rows with different numbers of clips are not comparable: {_told(numbers)}.")
+        if any(difference.unshared for test in tests for difference in test.differences.values()):
+            out.append("The tests below are of the clips that both models have.")
     elif len({result.missing for _, result in real}) > 1:
         out.append("Compare with care: as many clips, but not the same ones are missing.")
     trained = _by((name, result.trained_on) for name, result in real if result.trained_on != "-")

@@ -49,7 +49,8 @@ def test_models_of_one_name_are_told_apart_by_their_reports(tmp_path: Path) -> N
 
 def test_other_lists_are_warned_of_and_not_tested(tmp_path: Path) -> None:
     (one,) = made(report(tmp_path / "a"), report(tmp_path / "b", "ezvsl", list_hash="def"))
-    assert "Not comparable, other lists of clips: abc: slavc; def: ezvsl." in one.warnings
+    assert "Rows of different lists of clips are not comparable: abc: slavc; def: ezvsl." in one.warnings
+    assert not [line for line in one.warnings if line.startswith("The tests below")]
     assert one.tests == ()
     assert "slavc was measured on another list of clips" in one.untested[0]
 
@@ -67,7 +68,7 @@ def test_what_a_report_warns_of_is_said_again(tmp_path: Path) -> None:
 
 def test_other_protocols_are_warned_of_and_not_tested(tmp_path: Path) -> None:
     (one,) = made(report(tmp_path / "a"), report(tmp_path / "b", "ezvsl", protocol="paper"))
-    assert any(line.startswith("Compare rows of one protocol only: exact (") for line in one.warnings)
+    assert any(line.startswith("Rows of different protocols are not comparable: exact (") for line in one.warnings)
     assert one.tests == ()
     assert "slavc was measured under another protocol" in one.untested[0]
 
@@ -85,7 +86,10 @@ def test_several_protocols_of_a_report_are_tested_each_with_its_own(tmp_path: Pa
 def test_other_numbers_of_clips_are_warned_of_and_the_shared_ones_tested(tmp_path: Path) -> None:
     fewer = some_records(1).where(np.arange(70))
     (one,) = made(report(tmp_path / "a"), report(tmp_path / "b", "ezvsl", of=fewer))
-    assert "Not comparable, other numbers of clips: 80 clips: slavc; 70 clips: ezvsl." in one.warnings
+    assert one.warnings[:2] == (
+        "Rows with different numbers of clips are not comparable: 80 clips: slavc; 70 clips: ezvsl.",
+        "The tests below are of the clips that both models have.",
+    )
     assert (one.tests[0].differences["ap"].shared, one.tests[0].differences["ap"].unshared) == (70, 10)
     assert one.rows[0].group != one.rows[1].group
 
