@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import shlex
 import shutil
@@ -145,6 +146,20 @@ def test_every_python_example_of_a_page_works(page: str, home: Path, capsys: pyt
     for example in examples:
         exec(compile(example, page, "exec"), {})
     assert "source" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_maps_of_a_page_score_above_zero(page: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toybox, "COUNTS", dict.fromkeys(toybox.COUNTS, 60))
+    (example,) = [one for one in blocks(page, "python") if "np.savez" in one]
+    exec(compile(example, page, "exec"), {})
+    (file,) = home.glob("*maps.npz")
+    assert main(["score", str(file), "--on", "toybox:extended", "--out", "maps-report"]) == 0
+    found = json.loads((home / "maps-report/metrics.json").read_text())["evaluations"]
+    assert {e["protocol"]["name"] for e in found} == {"exact", "official", "paper"}
+    for e in found:
+        if e["audio"] == "real":
+            assert min(e["metrics"]["loc_acc"], e["metrics"]["max_f1"], e["metrics"]["ap"]) > 0.05
 
 
 def test_the_page_on_adding_a_data_set_holds_a_set_that_opens(
