@@ -48,7 +48,7 @@ def test_what_is_missing_fails_and_is_listed_in_full(folder: Path, tmp_path: Pat
     out = tmp_path / "checked"
     assert main(["data", "check", "folder:train", "--data", str(folder), "-o", str(out)]) == 1
     said = capsys.readouterr().out
-    assert "folder:train: 13 clips, 1 without a problem" in said
+    assert said.startswith("folder:train: 13 clips, 2 without a problem, 1 of them with remarks\n")
     assert "  p9+s9@0: no picture: " in said
     assert "p10+s10@0" not in said
     assert "  and 1 more\n" in said
@@ -64,10 +64,19 @@ def test_remarks_alone_are_no_failure_and_json_holds_them(folder: Path, capsys: 
     assert main(["data", "check", "folder:train", "--data", str(folder), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["set"], told["clips"], told["looked_at"], told["good"]) == ("folder:train", 13, 13, 12)
+    assert told["remarked"] == 1
     assert {kind: n for kind, n in told["counts"].items() if n} == {"wrongly timed": 1}
     assert told["problems"] == [
         {"id": "p2+s2@0", "kind": "wrongly timed", "detail": "has 1.00 s of sound, of the 3 s that are heard"}
     ]
+
+
+def test_clips_that_are_only_remarked_on_are_without_a_problem(folder: Path, capsys: Output) -> None:
+    for i in range(13):
+        write_wav(folder / f"s{i}.wav", np.full(RATE, 0.5 + i / 100, np.float32), RATE)
+    assert main(["data", "check", "folder:train", "--data", str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("folder:train: 13 clips, 13 without a problem, 13 of them with remarks\n")
 
 
 def test_lists_that_are_there_are_kept_and_nothing_is_looked_at(folder: Path, tmp_path: Path, capsys: Output) -> None:

@@ -50,6 +50,7 @@ def run(
                 "clips": len(clip_set),
                 "looked_at": found.looked,
                 "good": len(found.good),
+                "remarked": found.remarked,
                 "counts": {kind: found.counts.get(kind, 0) for kind in KINDS},
                 "problems": [vars(problem) for problem in found.problems],
             }
@@ -59,14 +60,15 @@ def run(
     if out is not None:
         _write(out, found)
         note(f"all problems and the good clips: {out}")
-    return int(found.failed)
+    return int(found.failed > 0)
 
 
 def page(found: Findings, clips: int) -> str:
     """Counts of everything that was looked for, then the first clips of each kind of problem."""
     of = "" if found.looked == clips else f" of {clips}"
     table = [(kind, f"{found.counts.get(kind, 0):>6}", about) for kind, about in KINDS.items()]
-    head = f"{found.name}: {found.looked}{of} clips, {len(found.good)} without a problem"
+    head = f"{found.name}: {found.looked}{of} clips, {found.looked - found.failed} without a problem"
+    head += f", {found.remarked} of them with remarks" if found.remarked else ""
     said = [head, "", *columns(table).split("\n")]
     for kind in found.counts:
         named = [problem for problem in found.problems if problem.kind == kind]

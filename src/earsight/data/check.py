@@ -68,8 +68,14 @@ class Findings:
         return {kind: number[kind] for kind in KINDS if number[kind]}
 
     @property
-    def failed(self) -> bool:
-        return any(kind in FAILURES for kind in self.counts)
+    def failed(self) -> int:
+        """Clips that cannot be used at all."""
+        return len({problem.id for problem in self.problems if problem.kind in FAILURES})
+
+    @property
+    def remarked(self) -> int:
+        """Clips that can be used, of which there is something to remark."""
+        return self.looked - self.failed - len(self.good)
 
 
 class Look(NamedTuple):
