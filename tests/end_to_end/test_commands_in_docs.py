@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
@@ -41,6 +42,13 @@ def test_the_command_line_takes_every_command_of_a_page(
     for command in shown(page):
         args = [NUMBERS.get(word, word) for word in shlex.split(command)[1:]]
         assert cli.main(args) == 0, f"{command}\n{capsys.readouterr()}"
+
+
+def test_the_quickstart_names_the_commands_that_take_a_limit() -> None:
+    limited = {name for name, (one, _) in cli.COMMANDS.items() if "limit" in {f.name for f in fields(one)}}
+    text = (ROOT / "docs/quickstart.md").read_text(encoding="utf-8")
+    (named,) = re.findall(r"With `--limit 64`, (.*?) use 64 clips", text, flags=re.S)
+    assert set(re.findall(r"`([^`]+)`", named)) == limited
 
 
 def test_commands_are_found_in_blocks_and_in_words(tmp_path: Path) -> None:
