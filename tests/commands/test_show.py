@@ -194,6 +194,27 @@ def test_what_cannot_be_shown_is_told(
     assert got.out == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("slavc", "methods"),
+        ("toybox", "sets"),
+        ("toybox:extended", "sets"),
+        ("max_f1", "metrics"),
+        ("slavc_toybox", "recipes"),
+        ("table2", "tables"),
+        ("official", "protocols"),
+    ],
+)
+def test_a_name_that_is_no_file_is_looked_up_in_lists(
+    name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["show", name]) == 2
+    told = f"there is nothing at {name}. It is one of the {kind}: see earsight list {kind}."
+    assert told in capsys.readouterr().err
+
+
 def test_a_folder_of_something_else_is_told(tmp_path: Path, capsys: Captured) -> None:
     assert main(["show", str(tmp_path)]) == 2
     assert "Expected a run (with run.json) or a report (with metrics.json)" in capsys.readouterr().err

@@ -118,7 +118,7 @@ class List:
 
 @dataclass(frozen=True, kw_only=True)
 class Show:
-    """Tell what weights, a run, a report or a media file is."""
+    """Tell what weights, a run, a report, a pack or a media file is."""
 
     path: Annotated[Path, tyro.conf.Positional, word("WEIGHTS|RUN|REPORT|PACK|MEDIA", default=None)]
     """The file or folder."""

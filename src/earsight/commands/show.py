@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from earsight import files, registry
+from earsight.commands.listing import entries
 from earsight.commands.screen import flat, pairs, say, say_json
 from earsight.data.manifest import BEGUN, MANIFEST, is_pack, read_json, read_manifest, splits_in
 from earsight.errors import EarsightError, UsageError
@@ -53,7 +54,10 @@ def look(path: Path) -> Found:
             f"Expected a run (with run.json) or a report (with metrics.json), but {path} has neither. {do}"
         )
     if not path.exists():
-        raise UsageError(f"Expected a file or folder, but there is nothing at {path}. Check the name.")
+        do = "Check the name."
+        if kind := _listed(str(path)):
+            do = f"It is one of the {kind}: see earsight list {kind}."
+        raise UsageError(f"Expected a file or folder, but there is nothing at {path}. {do}")
     if path.suffix == ".safetensors":
         return of_weights(path), weights_text
     if path.suffix == ".onnx":
@@ -68,6 +72,16 @@ def look(path: Path) -> Found:
     if path.name == "metrics.json":
         return of_report(path.parent), report_text
     return of_media(path), media_text
+
+
+def _listed(name: str) -> str:
+    """What `earsight list` has a name among, a set also with its split; "" for a name that it does not have.
+
+    >>> _listed("slavc"), _listed("toybox:extended"), _listed("slavc_toybox"), _listed("nothing")
+    ('methods', 'sets', 'recipes', '')
+    """
+    kinds = ("methods", "sets", "metrics", "recipes", "tables", "protocols")
+    return next((kind for kind in kinds if name.partition(":")[0] in dict(entries(kind))), "")
 
 
 def of_weights(path: Path) -> dict[str, Any]:
