@@ -80,7 +80,8 @@ class _Ready(NamedTuple):
 
 
 def _on(loaded: Loaded, device: torch.device) -> Loaded:
-    return loaded if loaded.batch is None else loaded._replace(batch=loaded.batch.to(device))
+    batch = None if loaded.batch is None else loaded.batch.to(device)
+    return Loaded(batch, tuple(loaded.failures))  # of which torch makes a list where it locks pages
 
 
 def _used(x: Tensor, stream: torch.cuda.Stream) -> Tensor:
