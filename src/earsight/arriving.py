@@ -33,18 +33,14 @@ class Arriving:
             self._there.record(torch.cuda.current_stream(maps.dense.device))
 
     def arrived(self) -> tuple[Maps, list[int]]:
-        """The maps and the places of their clips, once they are there."""
+        """The maps in memory of the CPU and the places of their clips, once they are there."""
         if self._there is not None:
             self._there.synchronize()
-        return self._maps, self._index.tolist()
-
-    def kept(self) -> Maps:
-        """The maps in memory of the CPU, which may be much."""
-        return self._maps.each(lambda x: x.cpu())
+        return self._maps.each(lambda x: x.cpu()), self._index.tolist()
 
 
 def beside(device: str | torch.device) -> ThreadPoolExecutor:
-    """A thread to score maps in while a device makes the next ones; on a GPU with a stream of its own."""
+    """A thread to score maps in while a device makes the next ones, which it copies on a stream of its own."""
     of = numbered(torch.device(device))
     return ThreadPoolExecutor(1, "evaluate", partial(_begin, of) if of.type == "cuda" else None)
 

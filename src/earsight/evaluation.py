@@ -196,7 +196,7 @@ def evaluate_all(
     def scored(made: Arriving) -> _Part:
         maps, index = made.arrived()
         records = score(maps, [tried.rows[i] for i in index], protocols, sizes)
-        return _Part(index[0], records, made.kept() if keep_maps else None)
+        return _Part(index[0], records, maps if keep_maps else None)
 
     with _evaluating(placed(model, device)), torch.inference_mode(), beside(device) as thread:
         feed = loading.eval_batches(heard, model.inputs, batch_size, workers, rank=rank, world=world, device=device)

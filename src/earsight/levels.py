@@ -25,7 +25,7 @@ def need_finite(span: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> None:
         )
 
 
-def levels(ranked: ranks.Orders, protocol: Protocol, support: I64 | None = None) -> F32:
+def levels(ranked: ranks.Ranked, protocol: Protocol, support: I64 | None = None) -> F32:
     """For each map, the lowest score that the protocol keeps, (B,): its mask is score >= level, strict or not.
 
     `ranked` must hold what `needed` says. `support` counts the pixels of each ground truth, which `adaptive` needs.
@@ -63,7 +63,7 @@ def needed(protocols: Sequence[Protocol], pixels: int) -> tuple[list[int], int]:
     return list(dict.fromkeys(halves)), quarter
 
 
-def _stretched(ranked: ranks.Orders, at: F32, protocol: Protocol) -> F32:
+def _stretched(ranked: ranks.Ranked, at: F32, protocol: Protocol) -> F32:
     """The lowest score of each map that reaches the threshold `at` when the map is stretched to [0, 1], (B,).
 
     An order statistic parts a stretched map where it parts the map, unless another value became equal to it: only then,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from earsight.data.truth import truth_cells, truth_part
 from earsight.metrics.base import F64
-from earsight.ranks import Orders, Ranked
+from earsight.ranks import Ranked
 from earsight.types import F32, I64, Row
 
 
@@ -60,38 +60,29 @@ class Truth:
         return float(np.sum(self.weight, where=mask, dtype=np.float64)), covered
 
 
-class Look(ABC):
+class Look:
     """B maps at the size of a protocol, and the ground truths that they meet there.
 
     Args:
+        scores: (B, H, W); of one map for all clips, `np.broadcast_to` that many.
         ranked: the order of each map's scores.
         truths: the ground truth of each.
     """
 
-    def __init__(self, ranked: Orders, truths: Sequence[Truth]) -> None:
-        self.ranked, self.truths = ranked, truths
+    def __init__(self, scores: F32, ranked: Ranked, truths: Sequence[Truth]) -> None:
+        self._scores, self.ranked, self.truths = scores, ranked, truths
         self.area = np.array([truth.area for truth in truths])
         self.support = np.array([truth.support for truth in truths])
 
-    @abstractmethod
     def inside(self, levels: F32) -> F64:
         """Of the pixels that are not below some levels: the truth's weight, how many have any, how many there are.
 
         (K, B) -> (3, K, B).
         """
-
-
-class Here(Look):
-    """Scores (B, H, W) in numpy."""
-
-    def __init__(self, scores: F32, ranked: Orders, truths: Sequence[Truth]) -> None:
-        super().__init__(ranked, truths)
-        self._scores = scores
-
-    def inside(self, levels: F32) -> F64:
         out = np.empty((3, *levels.shape))
         for k, level in enumerate(levels):
-            out[:2, k] = self._under(level)
+            same = self._scores.strides[0] == 0 and bool((level == level[0]).all())
+            out[:2, k] = self._under_one(level[0]) if same else self._under(level)
             total = self.ranked.counted(level)
             for i in np.flatnonzero(total < 0).tolist():
                 total[i] = np.count_nonzero(self._scores[i] >= level[i])
@@ -103,44 +94,22 @@ class Here(Look):
         found = [truth.inside(one, at) for truth, one, at in zip(self.truths, self._scores, level, strict=True)]
         return np.array(found, np.float64).T
 
-
-class Same(Here):
-    """One map (H, W) for all clips: its scores are put in order once, and boxes are looked up in sums over them."""
-
-    def __init__(self, scores: F32, ranked: Ranked, truths: Sequence[Truth]) -> None:
-        count = len(truths)
-        super().__init__(np.broadcast_to(scores, (count, *scores.shape)), _Repeated(ranked, count), truths)
-        boxes = [i for i, truth in enumerate(truths) if truth.weight is None]
-        self._boxes, self._others = np.array(boxes, np.int64), sorted(set(range(count)).difference(boxes))
-        self._corners = np.array([truths[i].cells[0] for i in boxes], np.int64).reshape(-1, 4).T
-
-    def _under(self, level: F32) -> F64:
-        if (level != level[0]).any():
-            return super()._under(level)
-        out = np.empty((2, len(level)))
-        mask = self._scores[0] >= level[0]
+    def _under_one(self, level: np.float32) -> F64:
+        """The same of one map for all clips: its boxes are looked up in sums over it."""
+        out = np.empty((2, len(self.truths)))
+        mask = self._scores[0] >= level
         sums = np.zeros((mask.shape[0] + 1, mask.shape[1] + 1), np.int64)
         sums[1:, 1:] = mask.cumsum(0).cumsum(1)
-        x0, y0, x1, y1 = self._corners
-        out[:, self._boxes] = sums[y1, x1] - sums[y0, x1] - sums[y1, x0] + sums[y0, x0]
-        for i in self._others:
-            out[:, i] = self.truths[i].inside(self._scores[0], level[0])
+        boxes, corners, others = self._boxes
+        x0, y0, x1, y1 = corners
+        out[:, boxes] = sums[y1, x1] - sums[y0, x1] - sums[y1, x0] + sums[y0, x0]
+        for i in others:
+            out[:, i] = self.truths[i].inside(self._scores[0], level)
         return out
 
-
-class _Repeated(Orders):
-    """The order of one map, as if there were `count` of it."""
-
-    def __init__(self, one: Ranked, count: int) -> None:
-        self._one = one
-        alone = (one.lowest, one.highest, one.top_mean)
-        lowest, highest, top_mean = (x.repeat(count) for x in alone)
-        around = {index: each.repeated(count) for index, each in one.around.items()}
-        super().__init__((count, one.pixels), around, lowest, highest, one.at_highest.repeat(count), top_mean)
-
-    def row(self, i: int) -> F32:
-        return self._one.row(0)
-
-    def statistics(self, index: I64) -> F32:
-        found: F32 = np.sort(self._one.row(0))[index]
-        return found
+    @cached_property
+    def _boxes(self) -> tuple[list[int], I64, list[int]]:
+        """Clips whose truth is one box, the corners of these boxes (4, n), and the other clips."""
+        boxes = [i for i, truth in enumerate(self.truths) if truth.weight is None]
+        corners = np.array([self.truths[i].cells[0] for i in boxes], np.int64).reshape(-1, 4).T
+        return boxes, corners, sorted(set(range(len(self.truths))).difference(boxes))

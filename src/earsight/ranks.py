@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -34,49 +34,8 @@ class Around(NamedTuple):
         return Around(below, at, above, self.from_at.repeat(count), self.from_above.repeat(count))
 
 
-class Orders(ABC):
-    """Order statistics of maps, rows of scores (B, n), whoever found them.
-
-    Args:
-        shape: how many rows, and how many scores in each.
-        around: the statistics that were asked for, by their place in ascending order.
-        lowest, highest: of each row, (B,); not finite where a score is not.
-        at_highest: how many scores of each row are its highest, (B,).
-        top_mean: mean of the highest scores of each row, summed in double precision, (B,).
-    """
-
-    def __init__(
-        self,
-        shape: tuple[int, int],
-        around: Mapping[int, Around],
-        lowest: F32,
-        highest: F32,
-        at_highest: I64,
-        top_mean: F32,
-    ) -> None:
-        self.count, self.pixels = shape
-        self.around, self.lowest, self.highest = around, lowest, highest
-        self.at_highest, self.top_mean = at_highest, top_mean
-
-    @abstractmethod
-    def row(self, i: int) -> F32:
-        """The scores of one map, (n,)."""
-
-    @abstractmethod
-    def statistics(self, index: I64) -> F32:
-        """The scores at an index for each row in ascending order, (B,) -> (B,)."""
-
-    def counted(self, level: F32) -> I64:
-        """How many scores of each row are not below `level`, where a statistic says so, else -1; (B,) -> (B,)."""
-        found = np.full(len(level), -1)
-        for below, at, above, from_at, from_above in self.around.values():
-            found = np.where((below < level) & (level <= at), from_at, found)
-            found = np.where((at < level) & (level <= above), from_above, found)
-        return found
-
-
-class Ranked(Orders):
-    """Order statistics in numpy: those at `cuts`, and the mean of the `top` highest, of rows of scores (B, n).
+class Ranked:
+    """Order statistics of maps: those at `cuts`, and the mean of the `top` highest, of rows of scores (B, n).
 
     numpy partitions fast around one index only, so statistics are found one after another, each in the part of the row
     that an earlier one has left it in; many of them are found by sorting. Looking only between two values of a sorted
@@ -86,6 +45,13 @@ class Ranked(Orders):
     >>> ranked = Ranked(np.array([[3.0, 1.0, 2.0, 4.0]], np.float32), cuts=[1], top=2)
     >>> ranked.around[1].at.tolist(), ranked.top_mean.tolist(), ranked.lowest.tolist(), ranked.highest.tolist()
     ([2.0], [3.5], [1.0], [4.0])
+
+    Attributes:
+        count, pixels: how many rows, and how many scores in each.
+        around: the statistics that were asked for, by their place in ascending order.
+        lowest, highest: of each row, (B,); not finite where a score is not.
+        at_highest: how many scores of each row are its highest, (B,).
+        top_mean: mean of the highest scores of each row, summed in double precision, (B,).
     """
 
     def __init__(self, flat: F32, *, cuts: Sequence[int] = (), top: int = 0, room: F32 | None = None) -> None:
@@ -109,14 +75,38 @@ class Ranked(Orders):
         mean: F32 = np.full(len(flat), np.nan, np.float32)
         if top:
             mean = rows[:, n - top :].mean(axis=1, dtype=np.float64).astype(np.float32)
-        super().__init__((len(flat), n), around, low.min(axis=1), highest, at_highest, mean)
+        self.count, self.pixels = len(flat), n
+        self.around, self.lowest, self.highest = around, low.min(axis=1), highest
+        self.at_highest, self.top_mean = at_highest, mean
+
+    def repeated(self, count: int) -> Ranked:
+        """That of one row, as if there were `count` of it."""
+        new = copy(self)
+        new._flat = np.broadcast_to(self._flat, (count, self.pixels))
+        new.count, new.around = count, {index: each.repeated(count) for index, each in self.around.items()}
+        new.lowest, new.highest = self.lowest.repeat(count), self.highest.repeat(count)
+        new.at_highest, new.top_mean = self.at_highest.repeat(count), self.top_mean.repeat(count)
+        return new
 
     def row(self, i: int) -> F32:
+        """The scores of one map, (n,)."""
         row: F32 = self._flat[i]
         return row
 
     def statistics(self, index: I64) -> F32:
+        """The scores at an index for each row in ascending order, (B,) -> (B,)."""
+        if self._flat.strides[0] == 0:
+            found: F32 = np.sort(self._flat[0])[index]
+            return found
         return np.array([np.partition(row, i)[i] for row, i in zip(self._flat, index, strict=True)], np.float32)
+
+    def counted(self, level: F32) -> I64:
+        """How many scores of each row are not below `level`, where a statistic says so, else -1; (B,) -> (B,)."""
+        found = np.full(len(level), -1)
+        for below, at, above, from_at, from_above in self.around.values():
+            found = np.where((below < level) & (level <= at), from_at, found)
+            found = np.where((at < level) & (level <= above), from_above, found)
+        return found
 
 
 _FEW = 4

@@ -79,26 +79,6 @@ def _bands(count: int, to: int, mode: Literal["bicubic", "bilinear"], align_corn
     return bands
 
 
-@lru_cache(maxsize=32)
-def taps(count: int, to: int, mode: Literal["bicubic", "bilinear"], align_corners: bool) -> tuple[I64, F32]:
-    """Which of `count` values make each of `to`, (to, k) in ascending order, and with what weights, (to, k).
-
-    Where there are not fewer new values than old ones, products of these that are added in this order, with one
-    rounding each, are what `upsampled` gives, bit for bit.
-
-    >>> [x.tolist() for x in taps(2, 4, "bilinear", False)]
-    [[[0, 1], [0, 1], [0, 1], [0, 1]], [[1.0, 0.0], [0.75, 0.25], [0.25, 0.75], [0.0, 1.0]]]
-    """
-    weights: F32 = np.zeros((to, count), np.float32)
-    for new, old, part in _bands(count, to, mode, align_corners):
-        weights[new, old] = part
-    used = weights != 0
-    first, last = used.argmax(axis=1), count - 1 - used[:, ::-1].argmax(axis=1)
-    most = int((last - first).max()) + 1
-    places = np.minimum(first, count - most)[:, None] + np.arange(most)
-    return places, np.take_along_axis(weights, places, axis=1)
-
-
 def _fused(value: F32 | float, factor: F32 | np.float32, more: float) -> F32:
     """value * factor + more, rounded once at the end, as a processor does it in one step."""
     return (np.asarray(value, np.float64) * factor + more).astype(np.float32)

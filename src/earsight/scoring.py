@@ -1,8 +1,7 @@
 """Maps against ground truth: one record a clip, under several protocols at once.
 
-On the GPU that made the maps, or else on the CPU, with the same numbers: pixels are compared and counted, and what is
-rounded is rounded alike. Protocols that look at the maps at the same size share the work of ranking pixels, and every
-mask is "from this score upward", so that a protocol costs a comparison and two counts more.
+In numpy, wherever the maps were made. Protocols that look at the maps at the same size share the work of ranking
+pixels, and every mask is "from this score upward", so that a protocol costs a comparison and two counts more.
 """
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from earsight import looks_there
 from earsight.judging import Bounds, scaled
 from earsight.levels import levels, need_finite, needed
-from earsight.looks import Here, Look, Same, Truth
+from earsight.looks import Look, Truth
 from earsight.masking import native_confidence
 from earsight.metrics.base import F64, SIZES, Records
 from earsight.protocols import Protocol
@@ -83,8 +81,7 @@ def _columns(
     n = protocols[0].size ** 2
     cuts, top = needed(protocols, n)
     cuts = list(dict.fromkeys([*cuts, *(_size_cuts(n) if sizes else [])]))
-    how = looks_there.looks if raw.is_cuda else _looks
-    done = [_measured(look, protocols, sizes) for look in how(raw, bounds, protocols[0], cuts, top, truths_at)]
+    done = [_measured(look, protocols, sizes) for look in _looks(raw, bounds, protocols[0], cuts, top, truths_at)]
     return [
         {name: np.concatenate([one[i][name] for one in done]) for name in done[0][i]} for i in range(len(protocols))
     ]
@@ -98,7 +95,7 @@ def _looks(
     top: int,
     truths_at: Callable[[int], list[Truth]],
 ) -> Iterator[Look]:
-    """Some of the maps at a time, on the CPU.
+    """Some of the maps at a time.
 
     Threads enlarge the maps and rank their pixels, chunk by chunk, in few and long calls of numpy; the many short ones
     that follow are made where these looks are used, where no other thread waits for them.
@@ -127,7 +124,11 @@ def _looks(
     ranks = _pool(threads).map(rank, chunks) if len(chunks) > 1 < threads else map(rank, chunks)
     truths = truths_at(side)  # while the threads are at work
     for chunk, ranked in zip(chunks, ranks, strict=True):
-        yield Same(scores[0], ranked, truths) if same else Here(scores[chunk], ranked, truths[chunk])
+        if same:
+            count = len(truths)
+            yield Look(np.broadcast_to(scores[0], (count, side, side)), ranked.repeated(count), truths)
+        else:
+            yield Look(scores[chunk], ranked, truths[chunk])
 
 
 @cache
