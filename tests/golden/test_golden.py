@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 import torch
@@ -40,8 +41,9 @@ METHODS = [name for name in registry.names("method") if name not in ("center_pri
 CASES = [(name, preset) for name in METHODS for preset in registry.load("method", name).PRESETS]
 STEPS = 20
 EPOCHS = 3
-TORCH = "2.11"
-"""Whose random numbers the losses were drawn with."""
+TORCH, AV = "2.11", "18."
+"""Versions that the files were made with: the losses with torch's random numbers, the film's sound by PyAV, which plays
+616 samples of padding at its end that 19 leaves out."""
 
 
 def batch_of(clips: int = 8) -> Batch:
@@ -181,6 +183,7 @@ def test_the_numbers_of_a_report_are_what_they_were(tmp_path: Path) -> None:
     assert numbers_in(report_of(tmp_path)) == numbers_in(wanted)
 
 
+@pytest.mark.skipif(not av.__version__.startswith(AV), reason=f"the end of the sound is where PyAV {AV} has it")
 def test_a_film_is_localized_as_it_was(tmp_path: Path) -> None:
     wanted = json.loads((HERE / "film.json").read_text(encoding="utf-8"))
     found, maps = answers_of(tmp_path)

@@ -87,15 +87,18 @@ def agree(by_torch: Localizer, by_onnx: Localizer, count: int) -> None:
     middle = (sure[count // 2 - 1] + sure[count // 2]) / 2
     by_torch.threshold = by_onnx.threshold = middle
     pairs = zip(*(one.localize_many(*given, times=times) for one in (by_torch, by_onnx)), strict=True)
-    verdicts = []
+    verdicts, moved = [], 0
     for one, other in pairs:
         np.testing.assert_allclose(other.map, one.map, atol=1e-4)
         assert other.confidence == pytest.approx(one.confidence, abs=1e-4)
         assert other.visible == one.visible
-        assert other.boxes == one.boxes
+        # A box ends where the map crosses a level: a pixel that equals it but for rounding moves an edge by one.
+        moved += other.boxes != one.boxes
+        np.testing.assert_allclose(np.array(other.boxes), np.array(one.boxes), rtol=0, atol=1)
         assert (other.mask != one.mask).mean() < 1e-3  # pixels that equal the threshold
         verdicts.append(one.visible)
     assert sum(map(bool, verdicts)) == count // 2
+    assert moved <= count // 100
 
 
 @pytest.mark.slow

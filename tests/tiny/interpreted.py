@@ -50,4 +50,13 @@ if __name__ == "__main__":
         tensor.__index__ = lambda self: int(self.handle.data.item())
 
     interpreter._patch_lang_tensor = patched
+    splat = interpreter.InterpreterBuilder.create_splat
+
+    def splatted(self: Any, shape: Any, value: Any) -> Any:
+        # Triton 3.9 makes numbers of a truth value that is the same for all places, and then refuses them as a mask.
+        made = splat(self, shape, value)
+        made.data = made.data.astype(value.data.dtype) if value.data.dtype == bool else made.data
+        return made
+
+    interpreter.InterpreterBuilder.create_splat = splatted
     stem()
