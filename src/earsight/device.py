@@ -18,7 +18,7 @@ M = TypeVar("M", bound=nn.Module)
 HAS_KERNELS = find_spec("triton") is not None
 """Whether earsight's own GPU kernels can be compiled: torch brings triton along on Linux only."""
 MOST_READING = 12
-"""Processes that read for a GPU unless another number is asked for; one decodes and cuts some 2 000 clips a second."""
+"""Processes that read for a GPU unless another number is asked for."""
 
 
 def pick_device(device: str) -> str:

@@ -396,3 +396,29 @@ def test_train_eval_and_show_work_together(tmp_path: Path, tiny_flags: list[str]
     assert (report / "plots" / "overlays.png").is_file()
     assert main(["show", str(report)]) == 0
     assert "| run, silent audio" in capsys.readouterr().out
+
+
+def test_a_training_that_is_stopped_says_how_it_goes_on(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(job: Job, out: Path, **more: Any) -> Path:
+        out.mkdir(exist_ok=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(earsight.training.loop, "train", stopped)
+    monkeypatch.delenv("EARSIGHT_MODULES", raising=False)
+    run = tmp_path / "r"
+    args = ["train", "slavc", "--on", "tiny.tones:train", "--val", "none", "-o", str(run)]
+    assert main(args) == 130
+    assert "go on with" not in capsys.readouterr().err  # nothing was saved yet
+    (run / "state.pt").touch()
+    assert main(args) == 130
+    # The set's module is allowed by its name, without its split.
+    assert f"EARSIGHT_MODULES=tiny.tones earsight train --out {run} --resume\n" in capsys.readouterr().err
+
+
+def test_a_run_that_is_finished_says_so(trained: Trained, tmp_path: Path, capsys: Captured) -> None:
+    run = begun(tmp_path / "r", replace(RECIPES["slavc_toybox"](), data=""))
+    (run / "weights.safetensors").touch()
+    assert main(["train", "-o", str(run), "--resume"]) == 0
+    assert f"{run} is finished; train further in another folder\n" in capsys.readouterr().err

@@ -191,7 +191,7 @@ def run(
     except KeyboardInterrupt:
         if (out / STATE).exists():
             words = ["earsight", "train", "--out", str(out), "--resume"]
-            note(f"stopped; go on with: {registry.command(words, job.method, *filter(None, (job.on, job.val)))}")
+            note(f"stopped; go on with: {registry.command(words, *_modules(job))}")
         raise
     note(f"next: {_next(job, weights)}")
     say(str(weights))
