@@ -16,11 +16,11 @@ from typing import NamedTuple
 from earsight.data.lists import some
 from earsight.errors import DataError
 from earsight.files import is_output
-from earsight.media.accept import PICTURES, SOUNDS, VIDEOS
+from earsight.media.accept import kind_of
 
 FOLDERS = frozenset({"image", "images", "frames", "pictures", "photos", "audio", "sound", "sounds", "video", "videos"})
 """Folders that are no part of a name, in small or large letters."""
-_KINDS = {"picture": PICTURES, "sound": SOUNDS, "video": VIDEOS}
+_KINDS = ("picture", "sound", "video")
 Name = tuple[str, ...]
 
 
@@ -48,7 +48,7 @@ def same_names(root: Path, lists: Iterable[str] = (), held_out: Iterable[str] = 
     results: list[str] = []
     odd: list[str] = []
     for path in sorted(set(found.files) - set(lists)):
-        kind = _kind(path)
+        kind = kind_of(Path(path))
         if is_output(path):
             results.append(path)
         elif not _is_text(path):
@@ -114,12 +114,6 @@ class _Below:
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             self.links += [str(inside / name) for name in folders if Path(where, name).is_symlink()]
             self.files += [str(inside / name) for name in names if not name.startswith(".")]
-
-
-def _kind(path: str) -> str:
-    """What a file is by its ending; "" for what is no media."""
-    ending = PurePosixPath(path).suffix.lower()
-    return next((kind for kind, endings in _KINDS.items() if ending in endings), "")
 
 
 def _is_text(path: str) -> bool:

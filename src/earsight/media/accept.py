@@ -30,7 +30,6 @@ VIDEOS = CLIPS - SOUNDS
 """Endings of videos."""
 PICTURES = frozenset({f".{kind}" for kind in _KINDS[2].split(", ")} | {".jpeg"})
 """Endings of pictures."""
-_SOUNDS = frozenset({f".{kind}" for kind in _KINDS[1].split(", ")} | {".m4a", ".wma", ".aif"})
 DEMUXERS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,flv,asf,wav,w64,mp3,flac,ogg,aac,aiff,"
     "jpeg_pipe,png_pipe,apng,webp_pipe,bmp_pipe,gif"
@@ -100,7 +99,7 @@ def kind_of(path: Path) -> str:
     ending = path.suffix.lower()
     if ending in PICTURES:
         return "picture"
-    if ending in _SOUNDS:
+    if ending in SOUNDS:
         return "sound"
     return "video" if ending in CLIPS else ""
 
