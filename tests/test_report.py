@@ -15,9 +15,9 @@ from earsight.errors import UsageError
 from earsight.evaluation import Evaluation, measure
 from earsight.metrics import max_f1
 from earsight.metrics.base import Records
-from earsight.plots import Tile
 from earsight.protocols import get
 from earsight.report import lines, percent, table, write_report
+from earsight.report.figures import Tile
 from earsight.types import Row
 
 EXACT = get("exact")
@@ -197,10 +197,10 @@ def test_no_name_is_a_formula_and_none_is_missing_from_a_legend(
 
 
 def test_a_plot_that_fails_leaves_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(to: object, records: Records, protocol: object) -> None:
+    def broken(records: Records, protocol: object) -> None:
         raise RuntimeError("no\nway <b>")
 
-    monkeypatch.setattr("earsight.plots.f1_curve", broken)
+    monkeypatch.setattr("earsight.report.figures.f1_by_threshold", broken)
     said: list[str] = []
     written = write(tmp_path, ALL, note=said.append)
     told = "The plot f1-toybox-extended.png could not be drawn and is left out (RuntimeError: no\\nway <b>)."

@@ -13,8 +13,7 @@ import numpy as np
 
 from earsight.errors import DataError
 from earsight.metrics.base import higher_is_better
-from earsight.plots import PALETTE
-from earsight.plots.figure import Target, label, new_figure, save
+from earsight.report.figures import PALETTE, label, legend, new_figure, over, save
 from earsight.tabular import title
 from earsight.training.log import LOG, read_log
 
@@ -162,7 +161,7 @@ def _of_run(folder: Path, name: str, metrics: Sequence[str]) -> list[Series]:
     return [Series(name, metric, tuple(points), tuple(points.values())) for metric, points in found.items()]
 
 
-def draw(path: Target, series: Sequence[Series], traces: Sequence[Trace] = ()) -> None:
+def draw(path: Path, series: Sequence[Series], traces: Sequence[Trace] = ()) -> None:
     """One panel for each metric: per run a solid line, a dashed one of the best so far, dots at best and last epoch.
 
     Then one for the loss, and one for the learning rate where it changes, against steps.
@@ -188,8 +187,7 @@ def draw(path: Target, series: Sequence[Series], traces: Sequence[Trace] = ()) -
         axes.plot(trace.steps[-1], trace.values[-1], marker, color=color, ms=7, zorder=5)
     for axes, name in zip(panels[len(metrics) :], traced, strict=False):
         axes.set_title(TRACES[name], loc="left")
-        axes.set_xlabel("Step")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        over(axes, "Step")
         axes.margins(x=0.04, y=0.08)
     for one in series:
         axes, number = panels[metrics.index(one.metric)], runs.index(one.run)
@@ -201,8 +199,7 @@ def draw(path: Target, series: Sequence[Series], traces: Sequence[Trace] = ()) -
         axes.plot(epochs[-1], values[-1], marker, color=color, ms=7, zorder=5)
     for axes, metric in zip(panels, metrics, strict=False):
         axes.set_title(f"{title(metric)} (%)", loc="left")
-        axes.set_xlabel("Epoch")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        over(axes, "Epoch")
         axes.margins(x=0.04, y=0.08)
     _legend(figure, runs, columns, measured=bool(series))
     save(figure, path)
@@ -231,9 +228,9 @@ def _legend(figure: Figure, runs: Sequence[str], panels: int, measured: bool) ->
         (Line2D([], [], color=grey, marker="o", ms=7, lw=0), "last"),
     ]
     many = _legend_columns(runs, panels)
-    figure.legend(by_run, list(map(label, runs)), loc="outside upper left", ncols=many, frameon=False)
+    legend(figure, by_run, list(map(label, runs)), loc="outside upper left", ncols=many)
     if not measured:
         return
     marks, meanings = zip(*kinds, strict=True)
     across = 4 if panels > 1 else 2
-    figure.legend(marks, meanings, loc="outside lower left", ncols=across, frameon=False, fontsize=9)
+    legend(figure, marks, meanings, loc="outside lower left", ncols=across, fontsize=9)

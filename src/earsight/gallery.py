@@ -13,7 +13,7 @@ from earsight.evaluation import Evaluation
 from earsight.heatmap import stretch
 from earsight.masking import own_scores, predict
 from earsight.methods.base import Method
-from earsight.plots import Tile
+from earsight.report.figures import Tile
 from earsight.types import Maps
 
 NEUTRAL = "A few of each kind"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from earsight.metrics.iou_sweep import PERCENT
-from earsight.plots.figure import PALETTE, key, new_figure, save
+from earsight.report.figures import PALETTE, key, new_figure, save
 from studies.coco_esc.results import CURVE
 from studies.words import names, one
 

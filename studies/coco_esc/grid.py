@@ -22,7 +22,7 @@ from earsight.data.truth import truth_map
 from earsight.evaluation import evaluate_all
 from earsight.gallery import tiles
 from earsight.metrics.sizes import NAMES, SIDES
-from earsight.plots import overlay_grid
+from earsight.report.figures import overlay_grid, save
 from studies.coco_esc.trials import EXTENDED
 
 GRID = Path(__file__).parents[2] / "docs" / "img" / "coco_esc_grid.png"
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     shown = list(drawn.values())
     if not args.photos:
         shown = [replace(tile, picture=np.full_like(tile.picture, GREY)) for tile in shown]
-    overlay_grid(args.out, shown, columns=EACH)
+    save(overlay_grid(shown, columns=EACH), args.out)
     sys.stderr.write(f"{args.out}\n")
     return 0
 

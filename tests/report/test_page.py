@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from earsight.evaluation import Evaluation
-from earsight.plots import Tile
 from earsight.protocols import get
 from earsight.report import page as page_module
 from earsight.report import write_report
+from earsight.report.figures import Tile
 
 Make = Callable[..., Evaluation]
 EVIL = "<script>alert('x')</script>\"&"

@@ -21,9 +21,9 @@ from earsight.escape import visible
 from earsight.evaluation import Evaluation, Failures, center_prior, evaluate_all, need_truth
 from earsight.files import refuse_existing
 from earsight.object_prior import ObjectPrior
-from earsight.plots import Tile
 from earsight.protocols import Protocol
 from earsight.report import judge
+from earsight.report.figures import Tile
 
 SHOWN = 10
 """Unreadable clips that are named on the screen."""

@@ -15,10 +15,9 @@ from earsight import __version__
 from earsight.errors import UsageError
 from earsight.evaluation import Evaluation
 from earsight.files import write_bytes, write_text
-from earsight.plots import Tile
 from earsight.report.card import Card
-from earsight.report.drawn import of_group, of_log, of_tiles, pngs
-from earsight.report.groups import groups, names
+from earsight.report.figures import Plot, Tile, ap_by_iou, drawn, model_plots, overlay_grid, training_curve
+from earsight.report.groups import Group, called, groups, names, slug
 from earsight.report.markdown import markdown_card
 from earsight.report.page import Content, web_page
 from earsight.report.tables import lines
@@ -52,11 +51,11 @@ def write_report(
     command = str(extra.pop("command", ""))
     grouped = groups(evaluations)
     name_of = {id(e): name for e, name in zip(evaluations, names(evaluations), strict=True)}
-    plots = [of_group(group, name_of) for group in grouped]
-    grids, training = of_tiles(tiles or {}), of_log(log)
-    drawn = [plot for some in [*plots, grids, training] for plot in some]
+    plots = [_group_plots(group, name_of) for group in grouped]
+    grids, training = _grids(tiles or {}), _training(log)
+    every = [plot for some in [*plots, grids, training] for plot in some]
     records = {id(e): f"records-{name_of[id(e)]}.csv" for e in evaluations}
-    beside = ["metrics.json", "table.md", *records.values(), *(f"plots/{plot.file}" for plot in drawn)]
+    beside = ["metrics.json", "table.md", *records.values(), *(f"plots/{plot.file}" for plot in every)]
     there = [folder / name for name in [*beside, "report.html"] if (folder / name).exists()]
     if there and not force:
         raise UsageError(
@@ -65,7 +64,7 @@ def write_report(
         )
 
     cards = [Card.of(group, draws) for group in grouped]
-    png, undrawn = pngs(drawn)
+    png, undrawn = drawn(every)
     for text in undrawn:
         note(text)
     beside = [name for name in beside if not name.startswith("plots/") or name.removeprefix("plots/") in png]
@@ -98,3 +97,32 @@ def write_report(
     for name, how in write.items():
         how(folder / name)
     return [folder / name for name in write]
+
+
+def _group_plots(group: Group, names: Mapping[int, str]) -> list[Plot]:
+    """The plots of a group that can be drawn; `names` are the file names of its evaluations, by their id()."""
+    found = [
+        plot for e in group.models for plot in model_plots(e.records, e.protocol, names[id(e)], e.model, e.threshold)
+    ]
+    measured = [e for e in group.models if e.records.positives.any()]
+    if measured:
+        shown = group.evaluations if len(measured) == 1 else measured
+        records = {called(e): e.records for e in shown if e.audio != "none" and e.records.positives.any()}
+        caption = "How AP falls when a hit must overlap the source better."
+        all_models = Plot(f"iou-{group.name}.png", caption, partial(ap_by_iou, records, group.protocol))
+        found.insert(2, all_models)  # behind the curves that explain the headline
+    return found
+
+
+def _grids(tiles: Mapping[str, Sequence[Tile]]) -> list[Plot]:
+    """A grid for each group of pictures."""
+    filled = {title: group for title, group in tiles.items() if group}
+    return [
+        Plot(f"overlays{f'-{slug(title.lower())}' if i else ''}.png", title, partial(overlay_grid, group))
+        for i, (title, group) in enumerate(filled.items())
+    ]
+
+
+def _training(log: Sequence[Mapping[str, Any]]) -> list[Plot]:
+    caption = "Loss, and what was measured on the validation list, while the model was trained."
+    return [Plot("training.png", caption, partial(training_curve, log))] if log else []

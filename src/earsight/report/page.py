@@ -8,10 +8,9 @@ from typing import Any
 
 from earsight.escape import visible
 from earsight.metrics.base import headings
-from earsight.plots import Tile, overlay_jpeg
 from earsight.report import headline, tables
 from earsight.report.card import Card
-from earsight.report.drawn import Plot
+from earsight.report.figures import Plot, Tile, overlay_jpeg
 from earsight.report.groups import called, listed
 from earsight.report.html import Html, html_table, image, join, tag
 from earsight.report.style import CSS
