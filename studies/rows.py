@@ -9,7 +9,7 @@ from typing import Any
 
 from earsight import bootstrap, protocols
 from earsight.files import write_text
-from earsight.metrics import loc_acc, max_f1, pointing
+from earsight.metrics import loc_acc, max_f1
 from earsight.metrics.base import Records, defined
 from earsight.training.log import LOG, read_log
 from studies.trial import Trial
@@ -54,7 +54,7 @@ def row(line: Line, trials: list[Trial], out: Path) -> dict[str, Any]:
         "numbers": {metric: [percent(value) for value in found[metric]] for metric in NAMES},
         "loc_acc_by_seed": [percent(one["loc_acc"]) for one in each],
         "max_f1_by_seed": [percent(one["max_f1"]) for one in each],
-        "pointing_by_seed": [defined(percent(pointing.compute(one, protocol)["pointing"])) for one in runs],
+        "pointing_by_seed": [defined(percent(loc_acc.compute(one, protocol)["pointing"])) for one in runs],
         "floor": percent(sum(max_f1.floor(one, protocol) for one in runs) / len(runs)),
     }
 

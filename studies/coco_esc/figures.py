@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from earsight.metrics.iou_sweep import PERCENT
+from earsight.metrics.sweeps import IOU_PERCENT
 from earsight.report.figures import PALETTE, key, new_figure, save
 from studies.coco_esc.results import CURVE
 from studies.words import names, one
@@ -44,7 +44,7 @@ def confidence_curves(results: Results, path: Path) -> None:
     figure, pair = new_figure(columns=2)
     for color, row in zip(PALETTE, best_methods(results), strict=False):
         pair[0].plot(100 * CURVE, row["f1_curve"], color=color, lw=1.8, label=row["name"])
-        pair[1].plot(np.array(PERCENT) / 100, row["ap_curve"], color=color, lw=1.8)
+        pair[1].plot(np.array(IOU_PERCENT) / 100, row["ap_curve"], color=color, lw=1.8)
     pair[0].set(xlabel="Clips accepted, most confident first (%)", ylabel="F1 (%)", xlim=(0, 100))
     pair[1].set(xlabel="cIoU that makes a hit", ylabel="AP (%)", xlim=(0, 1))
     key(figure)

@@ -13,7 +13,7 @@ import numpy as np
 from earsight import bootstrap, protocols
 from earsight.data.coco.splits import name_of, pairs_of
 from earsight.errors import DataError
-from earsight.metrics import classes, interactive, iou_sweep, loc_acc, max_f1, negative_kinds, pointing, sizes
+from earsight.metrics import interactive, loc_acc, max_f1, negatives, sizes, sweeps
 from earsight.metrics.base import Records, defined
 from earsight.protocols import Protocol
 from earsight.recipes.coco_esc import OPTIM
@@ -175,19 +175,18 @@ def details(runs: Sequence[Records], protocol: Protocol, *, curves: bool) -> dic
     for records in runs:
         numbers: dict[str, float] = {}
         for name, part in parts(records).items():
-            numbers[f"{name} loc_acc"] = loc_acc.compute(part, protocol)["loc_acc"]
-            numbers[f"{name} pointing"] = pointing.compute(part, protocol)["pointing"]
+            placed = loc_acc.compute(part, protocol)
+            numbers |= {f"{name} {number}": placed[number] for number in ("loc_acc", "pointing")}
         # Photos with several sounds are those of the split multi, once with each of their sounds.
         numbers |= interactive.compute(parts(records)["multi"], protocol)
-        for module in (negative_kinds, sizes, classes):
+        for module in (negatives, sizes, loc_acc):
             numbers |= module.compute(records, protocol)
         each.append(numbers)
     told = {"more": _means(each), "iiou_by_seed": [defined(rows.percent(one["iiou"])) for one in each]}
     if curves:
         told["f1_curve"] = np.mean([f1_at(one, protocol) for one in runs], axis=0).round(2).tolist()
-        told["ap_curve"] = (
-            (100 * np.mean([iou_sweep.curve(one, protocol)[1] for one in runs], axis=0)).round(2).tolist()
-        )
+        aps = [sweeps.over_ious(one, protocol)[1] for one in runs]
+        told["ap_curve"] = (100 * np.mean(aps, axis=0)).round(2).tolist()
     return told
 
 

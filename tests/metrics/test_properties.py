@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from earsight import registry
-from earsight.metrics import average_precision, coco_ap, iou_sweep, loc_acc, max_f1, rejection, sizes
+from earsight.metrics import average_precision, loc_acc, max_f1, rejection, sizes, sweeps
 from earsight.metrics.base import F64, Bools, Records, hits, reached
 from earsight.protocols import PROTOCOLS, Protocol, get
 
@@ -225,7 +225,7 @@ def test_coco_ap_equals_sklearn_on_hits_times_loc_acc(strict: bool, records: Rec
     hit = hits(records, protocol)
     share = loc_acc.compute(records, protocol)["loc_acc"]
     expected = average_precision_score(hit, records.confidence) * share if hit.any() else 0.0
-    value = coco_ap.compute(records, protocol)["ap_coco"]
+    value = average_precision.compute(records, protocol)["ap_coco"]
     assert value == pytest.approx(expected, abs=1e-12)
     assert value <= share + 1e-12
 
@@ -235,17 +235,22 @@ def test_coco_ap_equals_sklearn_on_hits_times_loc_acc(strict: bool, records: Rec
 def test_both_average_precisions_are_equal_when_every_positive_is_found(records: Records) -> None:
     found = replace(records, ciou=np.where(records.positives, 1.0, np.nan))
     expected = average_precision.compute(found, EXACT)["ap"]
-    assert coco_ap.compute(found, EXACT)["ap_coco"] == pytest.approx(expected, abs=1e-12)
+    assert average_precision.compute(found, EXACT)["ap_coco"] == pytest.approx(expected, abs=1e-12)
 
 
 @settings(max_examples=60, deadline=None)
 @given(records=some_records(positives=1))
 def test_a_perfect_answer_scores_one_and_the_worst_zero(records: Records) -> None:
-    perfect = replace(
-        records, ciou=np.where(records.positives, 1.0, np.nan), confidence=records.confidence + 2 * records.positives
+    perfect, worst = (
+        replace(
+            records,
+            ciou=np.where(records.positives, value, np.nan),
+            by_size=np.where(np.isnan(records.by_size), np.nan, value),
+        )
+        for value in (1.0, 0.0)
     )
-    worst = replace(records, ciou=np.where(records.positives, 0.0, np.nan))
-    for module in (average_precision, coco_ap, max_f1, iou_sweep, sizes):
+    perfect = replace(perfect, confidence=records.confidence + 2 * records.positives)
+    for module in (average_precision, max_f1, sweeps, sizes):
         best = [value for value in module.compute(perfect, EXACT).values() if not np.isnan(value)]
         assert best == pytest.approx([1.0] * len(best), abs=1e-12)
         assert all(v == 0 for v in module.compute(worst, EXACT).values() if not np.isnan(v))
@@ -256,7 +261,7 @@ def test_a_perfect_answer_scores_one_and_the_worst_zero(records: Records) -> Non
 @settings(max_examples=60, deadline=None)
 @given(records=some_records(positives=1))
 def test_a_stricter_hit_is_never_easier(records: Records) -> None:
-    _, aps = iou_sweep.curve(records, EXACT)
+    _, aps = sweeps.over_ious(records, EXACT)
     assert (np.diff(aps) <= 1e-12).all()
     assert loc_acc.compute(records, get("paper"))["loc_acc"] <= loc_acc.compute(records, EXACT)["loc_acc"]
 

@@ -4,15 +4,19 @@ full: AP = sum over distinct confidences, highest first, of P_i (R_i - R_(i-1)) 
 official: the published code. Confidences in ascending order without the highest, walked down in steps of
 max(1, N // 200); P_i becomes the highest precision from i on; AP = sum P_i (R_(i+1) - R_i). It leaves out the recall
 reached at its first point, so equal confidences give 0.
-Undefined (NaN) without positives.
+ap_coco: with COCO's recall, where a source pointed at in the wrong place counts as missed: the full curve in every
+protocol, P = TP / claims and R = TP / all positives. The recall of `ap` counts positives that make no claim as missed
+and no others, so it always ends at 1; this one ends at LocAcc, which is therefore the upper bound of ap_coco. It equals
+scikit-learn's average_precision_score of (hit, confidence) times LocAcc.
+In [0, 1]. Undefined (NaN) without positives.
 
 >>> from earsight.protocols import get
 >>> kind = np.array(["positive", "positive", "easy", "positive", "easy", "positive"])
 >>> ciou = np.array([0.8, 0.6, np.nan, 0.3, np.nan, 0.7])
 >>> confidence = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
 >>> r = Records(np.array(list("abcdef")), kind, np.array([""] * 6), np.zeros(6), confidence, ciou)
->>> [round(compute(r, get(name))["ap"], 6) for name in ("exact", "official")]
-[0.75, 0.277778]
+>>> [round(compute(r, get(name))["ap"], 6) for name in ("exact", "official")], compute(r, get("exact"))["ap_coco"]
+([0.75, 0.277778], 0.625)
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from earsight.protocols import Protocol
 from earsight.types import I64
 
 RANGE = (0.0, 1.0)
-HIGHER_IS_BETTER = {"ap": True}
+HIGHER_IS_BETTER = {"ap": True, "ap_coco": True}
 
 
 class Ranked(NamedTuple):
@@ -45,7 +49,10 @@ class Ranked(NamedTuple):
 
 
 def compute(records: Records, protocol: Protocol) -> dict[str, float]:
-    return {"ap": float(area(ranked(records, protocol), protocol))}
+    clips = ranked(records, protocol)
+    precision, recall, _ = coco_walk(clips)
+    ap_coco = float(np.sum(precision * np.diff(recall, prepend=0.0))) if clips.positive.any() else np.nan
+    return {"ap": float(area(clips, protocol)), "ap_coco": ap_coco}
 
 
 def ranked(records: Records, protocol: Protocol, hit: Bools | None = None) -> Ranked:
@@ -83,6 +90,12 @@ def walk(clips: Ranked, at: I64 | None = None) -> tuple[F64, F64, F64]:
     missed = clips.positive.sum() - np.cumsum(clips.positive)[last]
     claims = (last + 1).astype(np.float64)
     return ratio(tp, claims), ratio(tp, tp + missed), clips.confidence[last]
+
+
+def coco_walk(clips: Ranked) -> tuple[F64, F64, F64]:
+    """Precision, COCO recall and threshold at every distinct confidence, highest first."""
+    tp, last = true_positives(clips)
+    return tp / (last + 1), tp / max(clips.positive.sum(), 1), clips.confidence[last]
 
 
 def true_positives(clips: Ranked, at: I64 | None = None) -> tuple[F64, I64]:

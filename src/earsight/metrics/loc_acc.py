@@ -1,15 +1,22 @@
-"""Localization accuracy: the share of positives found in the right place, and the area under it over cIoU thresholds.
+"""Localization accuracy: the share of positives found in the right place; its area under the curve; the pointing game.
 
 LocAcc = #(positives with cIoU >= gamma) / #positives ("> gamma" where the protocol is strict). The confidence plays no
 part. AUC = area, by the trapezoid rule, under the share of positives with cIoU >= 0.05 i for i = 0..20; the grid is
 0.05 * i in floating point in every protocol, as all published numbers use it, so a cIoU of 0.3 misses i = 6.
-Undefined (NaN) without positives.
+pointing = mean, over positives, of the ground truth's weight at the map's highest pixel: with one annotator, how often
+the peak is inside a box. It asks for no extent, so it separates a model that finds the source and covers it badly from
+one that does not find it. Where several pixels are highest, their mean counts.
+loc_acc_of/CLASS and pointing_of/CLASS: LocAcc and pointing of the positives of that class. A class without positives,
+and clips whose class is not known, give no number.
+In [0, 1]. Undefined (NaN): all without positives; pointing for records that were made without it.
 
 >>> from earsight.protocols import get
 >>> u = np.array([0.1, 0.3, 0.5, 0.75, 1.0])
->>> r = Records(np.array(list("abcde")), np.array(["positive"] * 5), np.array([""] * 5), u, u, u)
->>> {name: round(value, 6) for name, value in compute(r, get("exact")).items()}
-{'loc_acc': 0.6, 'auc': 0.54}
+>>> label = np.array(["", "", "dog", "dog", "owl"])
+>>> r = Records(np.array(list("abcde")), np.array(["positive"] * 5), label, u, u, u, peak=np.array([0.0, 0, 0, 1, 1]))
+>>> numbers = compute(r, get("exact"))
+>>> {name: round(numbers[name], 6) for name in ("loc_acc", "auc", "pointing", "loc_acc_of/dog", "pointing_of/dog")}
+{'loc_acc': 0.6, 'auc': 0.54, 'pointing': 0.4, 'loc_acc_of/dog': 1.0, 'pointing_of/dog': 0.5}
 """
 
 from __future__ import annotations
@@ -20,16 +27,31 @@ from earsight.metrics.base import F64, Records, hits, reached
 from earsight.protocols import Protocol
 
 RANGE = (0.0, 1.0)
-HIGHER_IS_BETTER = {"loc_acc": True, "auc": True}
+HIGHER_IS_BETTER = {"loc_acc": True, "auc": True, "pointing": True, "loc_acc_of/*": True, "pointing_of/*": True}
 GRID: F64 = 0.05 * np.arange(21, dtype=np.float64)
 
 
 def compute(records: Records, protocol: Protocol) -> dict[str, float]:
-    positives = int(records.positives.sum())
-    if positives == 0:
-        return {"loc_acc": np.nan, "auc": np.nan}
-    found = int(hits(records, protocol).sum())
-    return {"loc_acc": found / positives, "auc": auc(records.ciou[records.positives])}
+    positive = records.positives
+    if not positive.any():
+        return {"loc_acc": np.nan, "auc": np.nan, "pointing": np.nan}
+    hit, peak, label = hits(records, protocol)[positive], records.peak[positive], records.label[positive]
+    numbers = {
+        "loc_acc": int(hit.sum()) / len(hit),
+        "auc": auc(records.ciou[positive]),
+        "pointing": float(peak.mean()),
+    }
+    for name in class_counts(records):
+        numbers[f"loc_acc_of/{name}"] = float(hit[label == name].mean())
+        # Weights of ground truth may be any fraction; sorted, so that their order never changes a digit.
+        numbers[f"pointing_of/{name}"] = float(np.sort(peak[label == name]).mean())
+    return numbers
+
+
+def class_counts(records: Records) -> dict[str, int]:
+    """How many positives each known class has, in the order of the alphabet."""
+    names, number = np.unique(records.label[records.positives], return_counts=True)
+    return {name: int(count) for name, count in zip(names.tolist(), number, strict=True) if name}
 
 
 def auc(cious: F64) -> float:

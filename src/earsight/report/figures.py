@@ -20,7 +20,7 @@ from earsight.errors import EarsightError, UsageError
 from earsight.escape import brief
 from earsight.files import write_bytes
 from earsight.heatmap import overlay
-from earsight.metrics import average_precision, iou_sweep, max_f1, prediction_size, sizes
+from earsight.metrics import average_precision, max_f1, sizes, sweeps
 from earsight.metrics.base import SIZES, TITLES, Records, hits
 from earsight.protocols import Protocol
 from earsight.types import F32, POSITIVE, U8, Box, Mask
@@ -249,7 +249,7 @@ def ap_by_iou(records: Mapping[str, Records], protocol: Protocol) -> Figure:
     axes.axvline(protocol.gamma, color=GREY, ls="--", lw=1.2, label=f"protocol: {protocol.gamma:g}")
     for i, (name, some) in enumerate(records.items()):
         _need_positives(some)
-        thresholds, values = iou_sweep.curve(some, protocol)
+        thresholds, values = sweeps.over_ious(some, protocol)
         axes.plot(thresholds, 100 * values, "o-", ms=3.5, lw=2, color=PALETTE[i % len(PALETTE)], label=label(name))
     axes.set(xlim=(0, 1), xlabel="cIoU that makes a hit", ylabel="AP (%)")
     axes.set_ylim(0, max(1.0, 1.08 * axes.dataLim.y1))
@@ -265,7 +265,7 @@ def loc_acc_by_prediction_size(records: Records, protocol: Protocol) -> Figure:
         raise UsageError("Expected records measured at every prediction size, but got none. Score with sizes=True.")
     counts = {"all": int(records.positives.sum()), **sizes.counts(records, protocol)}
     figure, axes = new_figure()
-    for i, (name, values) in enumerate(prediction_size.curve(records, protocol).items()):
+    for i, (name, values) in enumerate(sweeps.over_sizes(records, protocol).items()):
         if not np.isnan(values).all():
             style = {"color": "#222222", "lw": 2.6} if name == "all" else {"color": PALETTE[(i - 1) % 7], "lw": 1.8}
             axes.plot(100 * np.array(SIZES), 100 * values, "o-", ms=3.5, label=f"{name} ({counts[name]})", **style)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
 from earsight.evaluation import Evaluation
-from earsight.metrics import classes, interactive, loc_acc, negative_kinds, sizes
+from earsight.metrics import interactive, loc_acc, negatives, sizes
 from earsight.metrics.base import TITLES, headings
 from earsight.protocols import Protocol
 from earsight.report.groups import Group, called, groups
@@ -94,11 +94,11 @@ def by_kind(group: Group) -> list[dict[str, str]]:
         return []
     first, alone = group.models[0], len(group.models) == 1
     rows = []
-    for kind in negative_kinds.kinds(first.records):
+    for kind in negatives.kinds(first.records):
         row = {"kind": kind, "clips": str(int((first.records.kind == kind).sum()))}
         row |= _of_models(group, "max-F1", f"max_f1/{kind}")
         if alone:
-            row["F1 floor"] = percent(negative_kinds.floor(first.records, group.protocol, kind))
+            row["F1 floor"] = percent(negatives.floor(first.records, group.protocol, kind))
             row["AUROC"] = _number(first, f"auroc/{kind}")
             row["false alarms at 90% recall"] = _number(first, f"false_alarm_at_90/{kind}")
         rows.append(row)
@@ -113,7 +113,7 @@ def by_class(group: Group) -> list[dict[str, str]]:
     if not group.models:
         return []
     first, alone = group.models[0], len(group.models) == 1
-    known = classes.counts(first.records)
+    known = loc_acc.class_counts(first.records)
     if not 1 < len(known) <= MOST_CLASSES:
         return []
     rows = []
