@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
 
 from torch.utils.data import default_collate
 
@@ -15,9 +14,11 @@ from benchmarks.measure import How, Result, compare, one_thread
 from benchmarks.media import Media, media
 from benchmarks.reference.data import Clips
 from earsight.config import Inputs
-from earsight.data.items import Items, Loaded, Wanted, together
-from earsight.data.loading import Loader, epoch_visits
+from earsight.data.loading import Loader
+from earsight.data.reader import Reader, SampleSpec
+from earsight.data.sampler import BatchSampler
 from earsight.models.frontend import FrontEnd
+from earsight.types import Batch
 
 BATCH = 32
 REFERENCE = "PIL and scipy, one sample at a time, one core"
@@ -27,11 +28,11 @@ def run(how: How) -> Result:
     """What a GPU run needs of the CPU: pictures as the model sees them and 16-bit sound, in batches."""
 
     def ours(made: Media, inputs: Inputs) -> Callable[[], object]:
-        items = Items(made.clips, inputs, Wanted(0))  # as a worker does it, in epochs after the first
+        reader, batches = Reader(made.clips, inputs, SampleSpec(0)), BatchSampler(made.clips.rows, BATCH)
 
-        def epoch() -> None:
-            for visits in epoch_visits(len(made.clips), 0, 0, batch_size=BATCH):
-                _whole(together([items[visit] for visit in visits]))
+        def epoch() -> None:  # as a worker does it, in epochs after the first
+            for requests in batches.batches(0):
+                _whole(reader[requests])
 
         return epoch
 
@@ -42,11 +43,11 @@ def run_on_cpu(how: How) -> Result:
     """What a run without a GPU does: decode, resize, crop, mirror, normalise, spectrogram."""
 
     def ours(made: Media, inputs: Inputs) -> Callable[[], object]:
-        loader, front = Loader(made.clips, inputs, Wanted(0)), FrontEnd(inputs)
+        loader, front = Loader(made.clips, inputs, SampleSpec(0)), FrontEnd(inputs)
+        batches = BatchSampler(made.clips.rows, BATCH)
 
         def epoch() -> None:
-            for loaded in loader.feed(epoch_visits(len(made.clips), 0, 0, batch_size=BATCH)):
-                batch = _whole(loaded)
+            for batch in map(_whole, loader.prefetch(batches.batches(0))):
                 front.image(batch.frames), front.sound(batch.waveforms)
 
         return epoch
@@ -54,11 +55,11 @@ def run_on_cpu(how: How) -> Result:
     return _measured(how, "data_path_cpu", "everything up to the encoders, from a pack; one core", ours)
 
 
-def _whole(step: Loaded) -> Any:
-    """A step's batch, from which nothing may be missing: what is left out costs no time."""
-    if step.batch is None or step.failures:
-        raise RuntimeError(f"Expected generated clips to be readable, but got {step.failures[:3]}.")
-    return step.batch
+def _whole(batch: Batch) -> Batch:
+    """A batch from which nothing may be missing: what is left out costs no time."""
+    if batch.failures:
+        raise RuntimeError(f"Expected generated clips to be readable, but got {batch.failures[:3]}.")
+    return batch
 
 
 def _measured(how: How, name: str, described: str, make: Callable[[Media, Inputs], Callable[[], object]]) -> Result:

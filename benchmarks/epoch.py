@@ -25,7 +25,6 @@ from benchmarks.telling import parser, tell, told
 from benchmarks.train_step import Settings, reference_step, synthetic
 from earsight.config import Inputs, Optim, need, to_json
 from earsight.data.clips import open_set
-from earsight.data.sampler import steps_per_epoch
 from earsight.errors import DataError
 from earsight.methods import slavc
 from earsight.training.job import Job
@@ -98,7 +97,7 @@ def run(pack: Path, out: Path, how: How, optim: Optim, changes: Mapping[str, Any
     settings = replace(Settings.of(how), batch=optim.batch_size, inputs=Inputs(), optim=optim)
     config = slavc.Config(encoders=settings.encoders, dim=settings.dim, **changes)
     job = Job("slavc", config, settings.inputs, optim, on=f"{SPEC}:train", data=str(pack))
-    steps = optim.epochs * steps_per_epoch(len(open_set(job.on, pack)), optim.batch_size)
+    steps = optim.epochs * (len(open_set(job.on, pack)) // optim.batch_size)
     need(steps > skip, f"more than {skip} steps", steps, "Train more epochs, or --skip fewer.")
     began = time.perf_counter()
     with Watch() as memory:

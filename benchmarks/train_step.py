@@ -51,7 +51,7 @@ def synthetic(device: str, settings: Settings) -> Batch:
     side, count = settings.inputs.image_size, settings.batch
     frames = torch.randint(0, 256, (count, 3, side, side), dtype=torch.uint8, generator=random)
     waves = torch.rand(count, settings.inputs.samples, generator=random) - 0.5
-    return Batch(frames, waves, torch.arange(count), tuple(map(str, range(count)))).to(device)
+    return Batch(frames, waves, torch.arange(count)).to(device)
 
 
 def ours_step(device: str, batch: Batch, settings: Settings) -> Callable[[], object]:

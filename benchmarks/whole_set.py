@@ -73,8 +73,8 @@ def _read(clips: ClipSet, inputs: Inputs, how: How, model: slavc.Model | None = 
     """All batches on the device, and their maps if there is a model; nothing else."""
     feed = eval_batches(clips, inputs, BATCH[how.device], None, device=how.device)
     with closing(feed), torch.inference_mode():
-        for batch, _ in feed:
-            if model is not None and batch is not None:
+        for batch in feed:
+            if model is not None:
                 model.localize(batch.frames, batch.waveforms)
 
 

@@ -272,7 +272,7 @@ def test_a_prior_is_not_trained(weights: Callable[[], Weights], network: str) ->
     assert model.stages(3) == ()
     frames = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
     with pytest.raises(TrainingError, match="Expected a method to train, but got one with an object prior"):
-        model(Batch(frames, torch.zeros(2, 2000), torch.arange(2), ("a", "b")))
+        model(Batch(frames, torch.zeros(2, 2000), torch.arange(2)))
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)

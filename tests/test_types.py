@@ -47,7 +47,7 @@ def good_batch() -> dict[str, Any]:
         "frames": torch.zeros(2, 3, 4, 4, dtype=torch.uint8),
         "waveforms": torch.zeros(2, 9),
         "index": torch.arange(2),
-        "ids": ("a", "b"),
+        "rows": (Row("a"), Row("b")),
         "truth": torch.zeros(2, 4, 4),
         "supervised": torch.ones(2, dtype=torch.bool),
     }
@@ -59,7 +59,10 @@ def good_batch() -> dict[str, Any]:
         ({"frames": torch.zeros(3, 3, 4, 4)}, r"Expected frames \(2, 3, S, S\), but got \(3, 3, 4, 4\)"),
         ({"frames": torch.zeros(2, 3, 4, 5)}, r"Expected frames \(2, 3, S, S\), but got \(2, 3, 4, 5\)"),
         ({"waveforms": torch.zeros(2, 1, 9)}, r"Expected waveforms \(2, N\), but got \(2, 1, 9\)"),
-        ({"index": torch.arange(3)}, r"Expected index \(2,\), but got \(3,\)"),
+        ({"index": torch.zeros(2, 1)}, r"Expected index \(2,\), but got \(2, 1\)"),
+        ({"rows": (Row("a"),)}, "Expected 2 rows or none, but got 1"),
+        ({"neighbour_pictures": torch.zeros(2, 3, 5, 5)}, r"Expected neighbour_pictures \(2, 3, 4, 4\), but got"),
+        ({"neighbour_sounds": torch.zeros(2, 8)}, r"Expected neighbour_sounds \(2, 9\), but got \(2, 8\)"),
         ({"truth": torch.zeros(2, 5, 4)}, r"Expected truth \(2, 4, 4\), but got \(2, 5, 4\)"),
         ({"supervised": torch.zeros(2, 1)}, r"Expected supervised \(2,\), but got \(2, 1\)"),
     ],
@@ -73,7 +76,8 @@ def test_a_batch_moves_as_a_whole() -> None:
     batch = Batch(**good_batch())
     moved = batch.to("meta")
     assert len(moved) == len(batch) == 2
-    assert moved.ids == batch.ids
+    assert moved.rows == batch.rows
+    assert moved.ids == ("a", "b")
     tensors = (moved.frames, moved.waveforms, moved.index, moved.truth, moved.supervised)
     assert all(x is not None and x.is_meta for x in tensors)
     bare = Batch(**{**good_batch(), "truth": None, "supervised": None}).to("cpu")

@@ -142,6 +142,8 @@ class Optim:
     save_epochs: int = 1
     """Epochs between states saved at their end; the last is always saved. Short epochs may take longer to save than to
     train."""
+    sampler: str = "shuffle"
+    """Which clips an epoch trains on, in which order (earsight list samplers)."""
     per_class: int = 0
     """Most clips of one label in a batch, where they are false negatives of each other; 0 leaves it to chance."""
     max_failed: float = 0.05

@@ -201,11 +201,12 @@ def evaluate_all(
     with _evaluating(placed(model, device)), torch.inference_mode(), beside(device) as thread:
         feed = loading.eval_batches(heard, model.inputs, batch_size, workers, rank=rank, world=world, device=device)
         with closing(feed):
-            for batch, failed in feed:
-                failures += [(id, reason.removeprefix(f"{id}: ")) for id, reason in failed]  # the id stands beside it
-                done += len(failed) + (0 if batch is None else len(batch))
+            for batch in feed:
+                # The id stands beside its reason.
+                failures += [(id, reason.removeprefix(f"{id}: ")) for id, reason in batch.failures]
+                done += len(batch.failures) + len(batch)
                 _stop_when_too_many(failures, done, clip_set, max_failed)
-                if batch is not None:
+                if len(batch):
                     made = Arriving(model.localize(batch.frames, batch.waveforms), batch.index)
                     asked.append(thread.submit(scored, made))
                 while len(asked) > ASKED.get(kind, 0):

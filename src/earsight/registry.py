@@ -17,7 +17,7 @@ from types import ModuleType
 
 from earsight.errors import CheckpointError, UsageError
 
-FOLDERS = {"method": "methods", "set": "data/sets", "metric": "metrics"}
+FOLDERS = {"method": "methods", "set": "data/sets", "metric": "metrics", "sampler": "data/samplers"}
 MODULES = "EARSIGHT_MODULES"
 """Variable of the environment: modules of the user's own, with commas between, that files may name."""
 _NOT_ENTRIES = {"__init__", "base"}
@@ -25,11 +25,12 @@ _NEEDED = {
     "method": ("Config", "Model", "PRESETS"),
     "set": ("SPLITS", "DEFAULTS", "open"),
     "metric": ("RANGE", "HIGHER_IS_BETTER", "compute"),
+    "sampler": ("order",),
 }
 
 
 def names(kind: str) -> list[str]:
-    """All names of a kind ("method", "set" or "metric"), sorted.
+    """All names of a kind ("method", "set", "metric" or "sampler"), sorted.
 
     >>> "slavc" in names("method")
     True

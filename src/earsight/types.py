@@ -6,7 +6,7 @@ Nothing here imports torch: the tensor types are names for the type checker only
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -108,78 +108,88 @@ class Row:
         return self.kind == POSITIVE
 
 
+class Neighbours(NamedTuple):
+    """For each clip of the training list, int64 (N,): whose picture and whose sound a batch brings along with it."""
+
+    pictures: Tensor
+    sounds: Tensor
+
+
+class Failure(NamedTuple):
+    """A clip that could not be read, and why."""
+
+    id: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class Batch:
-    """Clips on their way to the device, to where `to` takes them. Until then sounds are as they were read.
+    """Clips on their way from the process that reads them to the device. Until `to`, sounds are as they were read.
 
     Args:
         frames: uint8 (B, 3, S, S), cropped and flipped.
         waveforms: (B, N), exactly as long as the model hears: float32, or int16 of which 32768 is 1.0 until `to`.
         index: int64 (B,), position of each clip in its set.
-        ids: B names.
+        rows: B rows of the set's manifest; none on the way from a worker, which sends positions only.
         truth: float32 (B, S, S) in [0, 1], ground truth through the same crop and flip, 0 where it may not be trained
             on; None when not asked for.
         supervised: bool (B,), which clips have ground truth that may be trained on; None when not asked for.
-        near_frames: uint8 (B, 3, S, S), pictures of the clips that were asked for beside these; None when none were.
-        near_waveforms: (B, N), likewise, sounds of the clips that were asked for beside these; None when none were.
+        neighbour_pictures: uint8 (B, 3, S, S), the picture of each clip's neighbour; None when no neighbours were
+            asked for.
+        neighbour_sounds: (B, N), likewise, its sound.
+        failures: clips of the batch that could not be read, and so are missing from it.
     """
 
     frames: Tensor
     waveforms: Tensor
     index: Tensor
-    ids: tuple[str, ...]
+    rows: tuple[Row, ...] = ()
     truth: Tensor | None = None
     supervised: Tensor | None = None
-    near_frames: Tensor | None = None
-    near_waveforms: Tensor | None = None
+    neighbour_pictures: Tensor | None = None
+    neighbour_sounds: Tensor | None = None
+    failures: tuple[Failure, ...] = ()
 
     def __post_init__(self) -> None:
-        b = len(self.ids)
-        shape = tuple(self.frames.shape)
-        _check(len(shape) == 4 and shape[:2] == (b, 3) and shape[2] == shape[3], f"frames ({b}, 3, S, S)", shape)
-        heard = tuple(self.waveforms.shape)
-        _check(len(heard) == 2 and heard[0] == b, f"waveforms ({b}, N)", heard)
+        b, picture, sound = len(self.index), tuple(self.frames.shape), tuple(self.waveforms.shape)
         _check(tuple(self.index.shape) == (b,), f"index ({b},)", tuple(self.index.shape))
-        if self.truth is not None:
-            expected = (b, shape[2], shape[3])
-            _check(tuple(self.truth.shape) == expected, f"truth {expected}", tuple(self.truth.shape))
-        if self.supervised is not None:
-            _check(tuple(self.supervised.shape) == (b,), f"supervised ({b},)", tuple(self.supervised.shape))
-        if self.near_frames is not None:
-            _check(tuple(self.near_frames.shape) == shape, f"near_frames {shape}", tuple(self.near_frames.shape))
-        if self.near_waveforms is not None:
-            there = tuple(self.near_waveforms.shape)
-            _check(there == heard, f"near_waveforms {heard}", there)
+        _check(len(self.rows) in (0, b), f"{b} rows or none", len(self.rows))
+        square = len(picture) == 4 and picture[:2] == (b, 3) and picture[2] == picture[3]
+        _check(square, f"frames ({b}, 3, S, S)", picture)
+        _check(len(sound) == 2 and sound[0] == b, f"waveforms ({b}, N)", sound)
+        for name, expected in (("truth", (b, *picture[2:])), ("supervised", (b,)), ("neighbour_pictures", picture),
+                               ("neighbour_sounds", sound)):  # fmt: skip
+            value: Tensor | None = getattr(self, name)
+            if value is not None:
+                _check(tuple(value.shape) == expected, f"{name} {expected}", tuple(value.shape))
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.index)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The names of the clips."""
+        return tuple(row.id for row in self.rows)
 
     def to(self, device: Any) -> Batch:
         """The batch on a device, with sounds as float32."""
         batch = self.each(lambda x: x.to(device, non_blocking=True))
-        near = None if batch.near_waveforms is None else _floats(batch.near_waveforms)
-        return replace(batch, waveforms=_floats(batch.waveforms), near_waveforms=near)
+        near = None if batch.neighbour_sounds is None else _floats(batch.neighbour_sounds)
+        return replace(batch, waveforms=_floats(batch.waveforms), neighbour_sounds=near)
 
     def pin_memory(self) -> Batch:
         """The batch in page-locked memory, from where a GPU copies it while it computes; torch's loader calls this."""
         return self.each(lambda x: x.pin_memory())
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Those of its parts that are tensors, by name."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if hasattr(value, "shape")}
+
     def each(self, change: Callable[[Tensor], Tensor]) -> Batch:
         """The same of changed tensors."""
-
-        def maybe(x: Tensor | None) -> Tensor | None:
-            return None if x is None else change(x)
-
-        return Batch(
-            change(self.frames),
-            change(self.waveforms),
-            change(self.index),
-            self.ids,
-            maybe(self.truth),
-            maybe(self.supervised),
-            maybe(self.near_frames),
-            maybe(self.near_waveforms),
-        )
+        changed: dict[str, Any] = {name: change(value) for name, value in self.tensors().items()}
+        return replace(self, **changed)
 
 
 def _floats(waveforms: Tensor) -> Tensor:

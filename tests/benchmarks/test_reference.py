@@ -19,11 +19,12 @@ from torch.utils.data import default_collate
 import tiny
 from benchmarks import big_pack
 from earsight.config import Inputs, Optim
-from earsight.data.items import Wanted
-from earsight.data.loading import Loader, epoch_visits, eval_batches
+from earsight.data.loading import Loader, eval_batches
 from earsight.data.manifest import Settings as PackSettings
 from earsight.data.manifest import folder_name
 from earsight.data.pack import Packed
+from earsight.data.reader import SampleSpec
+from earsight.data.sampler import BatchSampler
 from earsight.evaluation import evaluate
 from earsight.methods import slavc
 from earsight.models.frontend import FrontEnd
@@ -110,9 +111,8 @@ def test_a_training_batch_has_the_shapes_of_ours(made: Media) -> None:
     random.seed(0)
     dataset = Clips(made.files, [row.id for row in made.clips.rows], tiny.INPUTS, train=True)
     image, audio = default_collate([dataset[i] for i in range(4)])
-    loader = Loader(made.clips, tiny.INPUTS, Wanted(0))
-    batch = next(loader.feed(epoch_visits(len(made.clips), 0, 0, batch_size=4))).batch
-    assert batch is not None
+    loader = Loader(made.clips, tiny.INPUTS, SampleSpec(0))
+    batch = next(loader.prefetch(BatchSampler(made.clips.rows, 4).batches(0)))
     front = FrontEnd(tiny.INPUTS)
     assert image.shape == front.image(batch.frames).shape
     assert audio.shape == front.sound(batch.waveforms).shape
@@ -122,8 +122,7 @@ def test_a_training_batch_has_the_shapes_of_ours(made: Media) -> None:
 def test_a_whole_picture_and_its_sound_are_ours(made: Media) -> None:
     dataset = Clips(made.files, [row.id for row in made.clips.rows], tiny.INPUTS, train=False)
     image, audio = default_collate([dataset[i] for i in range(len(dataset))])
-    batch = next(eval_batches(made.clips, tiny.INPUTS, len(dataset))).batch
-    assert batch is not None
+    batch = next(eval_batches(made.clips, tiny.INPUTS, len(dataset)))
     front = FrontEnd(tiny.INPUTS)
     torch.testing.assert_close(audio, front.sound(batch.waveforms), atol=2e-5, rtol=0)
     # Two levels of 255: decoders and resizers round each in their own way.

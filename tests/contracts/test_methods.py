@@ -18,7 +18,7 @@ from earsight.methods.base import Method, Preset, build
 from earsight.models.encoders import Encoders
 from earsight.protocols import PROTOCOLS, get
 from earsight.training.supervision import Supervised
-from earsight.types import Batch, Maps, Step
+from earsight.types import Batch, Maps, Row, Step
 from tiny.lent import Lent, beside
 
 METHODS = registry.names("method")
@@ -70,14 +70,14 @@ def pairs(clips: int = 8, seed: int = 0) -> Batch:
     waves = 0.4 * torch.sin(2 * torch.pi * pitch * time) + 0.02 * torch.randn(clips, len(time), generator=random)
     truth = torch.zeros(clips, 32, 32)
     truth[:, 8:24, 8:24] = 1
-    ids = tuple(f"clip{i}" for i in range(clips))
-    return Batch(frames, waves, torch.arange(clips), ids, truth, torch.ones(clips, dtype=torch.bool))
+    rows = tuple(Row(f"clip{i}") for i in range(clips))
+    return Batch(frames, waves, torch.arange(clips), rows, truth, torch.ones(clips, dtype=torch.bool))
 
 
 def reordered(batch: Batch, pictures: Tensor, sounds: Tensor) -> Batch:
     truth = None if batch.truth is None else batch.truth[pictures]
-    ids = tuple(batch.ids[i] for i in pictures.tolist())
-    return Batch(batch.frames[pictures], batch.waveforms[sounds], batch.index[pictures], ids, truth, batch.supervised)
+    rows = tuple(batch.rows[i] for i in pictures.tolist())
+    return Batch(batch.frames[pictures], batch.waveforms[sounds], batch.index[pictures], rows, truth, batch.supervised)
 
 
 def loss(model: Method, batch: Batch, seed: int = 0) -> Tensor:

@@ -16,12 +16,13 @@ from torch.nn.functional import max_pool2d
 
 from earsight.config import Inputs
 from earsight.data.clips import ClipSet, Limited, open_set
-from earsight.data.items import Failure, Items, Loaded, Visit, Wanted
-from earsight.data.loading import Beside, Loader, epoch_visits, eval_batches
-from earsight.data.sampler import batch_at, epoch_order, steps_per_epoch
+from earsight.data.loading import Loader, Prefetcher, eval_batches
+from earsight.data.reader import Reader, SampleSpec
+from earsight.data.sampler import BatchSampler, SampleRequest, batch_at
 from earsight.data.view import View, eval_picture
+from earsight.device import own_stream
 from earsight.errors import DataError, MediaError, UsageError
-from earsight.types import Batch, Clip, Row
+from earsight.types import Batch, Clip, Failure, Neighbours, Row
 
 INPUTS = Inputs(image_size=64, resize=80, rate=8000, seconds=0.25, window=64, hop=32)
 SIZES = ((96, 96), (120, 200), (200, 90), (40, 50), (80, 80), (33, 400))
@@ -64,17 +65,17 @@ class Dies(Painted):
         os._exit(1)
 
 
-def train_batches(clips: ClipSet, inputs: Inputs, *, seed: int, epoch: int, truth: bool = False, seconds: float = 0.0,
-                  workers: int = 0, **how: Any) -> Iterator[Loaded]:  # fmt: skip
+def train_batches(clips: ClipSet, inputs: Inputs, *, batch_size: int, seed: int, epoch: int, truth: bool = False,
+                  seconds: float = 0.0, workers: int = 0, **how: Any) -> Iterator[Batch]:  # fmt: skip
     annotated = tuple(bool(row.boxes) for row in clips.rows) if truth else None
-    loader = Loader(clips, inputs, Wanted(seed, seconds, annotated), workers=workers)
-    return loader.feed(epoch_visits(len(clips), seed, epoch, **how))
+    loader = Loader(clips, inputs, SampleSpec(seed, seconds, annotated), workers=workers)
+    return loader.prefetch(BatchSampler(clips.rows, batch_size, seed).batches(epoch, **how))
 
 
-def batches(loaded: Iterable[Loaded]) -> list[Batch]:
-    found = [one.batch for one in loaded]
-    assert all(batch is not None for batch in found)
-    return [batch for batch in found if batch is not None]
+def batches(read: Iterable[Batch]) -> list[Batch]:
+    found = list(read)
+    assert all(len(batch) == len(batch.rows) > 0 for batch in found)
+    return found
 
 
 def grown(mask: Tensor, by: int) -> Tensor:
@@ -239,20 +240,17 @@ def test_the_parts_of_all_processes_are_one_process_batch(world: int) -> None:
 
 
 def test_an_unreadable_clip_is_left_out_and_named() -> None:
-    loaded = list(eval_batches(Painted(6, broken=(1, 4, 5)), INPUTS, 2))
-    assert [one.batch.ids if one.batch else None for one in loaded] == [("clip00",), ("clip02", "clip03"), None]
-    failures = [failure for one in loaded for failure in one.failures]
+    found = list(eval_batches(Painted(6, broken=(1, 4, 5)), INPUTS, 2))
+    assert [batch.ids for batch in found] == [("clip00",), ("clip02", "clip03"), ()]
+    failures = [failure for batch in found for failure in batch.failures]
     assert [failure.id for failure in failures] == ["clip01", "clip04", "clip05"]
     assert failures[0] == Failure("clip01", "clip01.mp4: ends too early. Copy it again.")
 
 
 def test_an_unreadable_clip_changes_no_other_clip_of_the_batch() -> None:
-    good, bad = (
-        list(train_batches(Painted(6, broken), INPUTS, batch_size=6, seed=0, epoch=0)) for broken in ((), (3,))
+    (whole,), (rest,) = (
+        batches(train_batches(Painted(6, broken), INPUTS, batch_size=6, seed=0, epoch=0)) for broken in ((), (3,))
     )
-    whole, rest = good[0].batch, bad[0].batch
-    assert whole is not None
-    assert rest is not None
     keep = whole.index != 3
     assert torch.equal(rest.frames, whole.frames[keep])
     assert torch.equal(rest.waveforms, whole.waveforms[keep])
@@ -272,13 +270,14 @@ def test_clips_without_boxes_are_not_supervised() -> None:
 
 
 def test_an_epoch_is_a_permutation_of_its_own() -> None:
-    orders = [epoch_order(50, seed, epoch).tolist() for seed in (0, 1) for epoch in (0, 1)]
+    samplers = [BatchSampler([Row(str(i)) for i in range(50)], 4, seed) for seed in (0, 1)]
+    orders = [sampler.order(epoch).tolist() for sampler in samplers for epoch in (0, 1)]
     assert all(sorted(order) == list(range(50)) for order in orders)
     assert len({tuple(order) for order in orders}) == 4
 
 
 def test_only_whole_batches_are_trained_on() -> None:
-    assert [steps_per_epoch(n, 4) for n in (0, 3, 4, 7, 8)] == [0, 0, 1, 1, 2]
+    assert [BatchSampler([Row("a")] * n, 4).steps for n in (0, 3, 4, 7, 8)] == [0, 0, 1, 1, 2]
     assert not list(train_batches(Painted(3), INPUTS, batch_size=4, seed=0, epoch=0))
     assert batch_at(np.arange(10), 1, 5, 0, 2).tolist() == [5, 6, 7]
 
@@ -286,11 +285,11 @@ def test_only_whole_batches_are_trained_on() -> None:
 @pytest.mark.slow
 def test_the_workers_of_one_epoch_read_the_next_as_new_ones_would() -> None:
     clips = Painted()
-    with_workers = Loader(clips, INPUTS, Wanted(3), workers=2)
+    with_workers = Loader(clips, INPUTS, SampleSpec(3), workers=2)
     for epoch in range(3):
-        visits = epoch_visits(len(clips), 3, epoch, batch_size=8)
-        kept = batches(with_workers.feed(visits))
-        new = batches(Loader(clips, INPUTS, Wanted(3)).feed(visits))
+        requests = BatchSampler(clips.rows, 8, 3).batches(epoch)
+        kept = batches(with_workers.prefetch(requests))
+        new = batches(Loader(clips, INPUTS, SampleSpec(3)).prefetch(requests))
         assert all(torch.equal(a.frames, b.frames) for a, b in zip(kept, new, strict=True))
         assert [a.ids for a in kept] == [b.ids for b in new]
 
@@ -299,20 +298,20 @@ def test_the_workers_of_one_epoch_read_the_next_as_new_ones_would() -> None:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_epochs_that_follow_each_other_are_what_each_is_alone(workers: int) -> None:
     clips = Painted()
-    made: list[int] = []
+    sampler, made = BatchSampler(clips.rows, 8, 3), list[int]()
 
-    def visits() -> Iterator[list[Visit]]:
+    def requests() -> Iterator[list[SampleRequest]]:
         for epoch in range(50):
             made.append(epoch)
-            yield from epoch_visits(len(clips), 3, epoch, batch_size=8)
+            yield from sampler.batches(epoch)
 
-    loader = Loader(clips, INPUTS, Wanted(3), workers=workers)
+    loader = Loader(clips, INPUTS, SampleSpec(3), workers=workers)
     for _ in range(2):  # closed in between, it begins anew
         made.clear()
-        feed = loader.feed(visits())
+        prefetcher = loader.prefetch(requests())
         for epoch in range(2):
-            alone = batches(Loader(clips, INPUTS, Wanted(3)).feed(epoch_visits(len(clips), 3, epoch, batch_size=8)))
-            kept = batches(islice(feed, len(alone)))
+            alone = batches(Loader(clips, INPUTS, SampleSpec(3)).prefetch(sampler.batches(epoch)))
+            kept = batches(islice(prefetcher, len(alone)))
             assert all(torch.equal(a.frames, b.frames) for a, b in zip(kept, alone, strict=True))
             assert [a.ids for a in kept] == [b.ids for b in alone]
         assert len(made) < 10  # the others are not worked out before they are needed
@@ -345,8 +344,7 @@ def test_a_file_that_was_cut_off_under_a_worker_is_named() -> None:
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_without_workers_no_shared_memory_is_used(device: str) -> None:
     """Which containers often have little of; a batch that does not fit would end the process."""
-    items = Items(Painted(), INPUTS, Wanted(0))
-    batch = Loader(Painted(), INPUTS, Wanted(0), device=device)._loader.collate_fn([items[Visit(0)]]).batch
+    batch = Loader(Painted(), INPUTS, SampleSpec(0), device=device)._loader.dataset[[SampleRequest(0)]]
     assert isinstance(batch, Batch)
     assert not batch.frames.is_shared()
 
@@ -358,28 +356,27 @@ def test_too_many_workers_are_refused_before_they_start() -> None:
 
 def test_clips_asked_for_beside_others_come_with_them_cropped_like_themselves() -> None:
     clips, n = Painted(), 24
-    beside = Beside([(i + 1) % n for i in range(n)], [(i + 2) % n for i in range(n)])
-    near = batches(train_batches(clips, INPUTS, batch_size=8, seed=0, epoch=1, beside=beside))
+    neighbours = Neighbours((torch.arange(n) + 1) % n, (torch.arange(n) + 2) % n)
+    near = batches(train_batches(clips, INPUTS, batch_size=8, seed=0, epoch=1, neighbours=neighbours))
     plain = batches(train_batches(clips, INPUTS, batch_size=8, seed=0, epoch=1))
     frames = {int(i): b.frames[k] for b in plain for k, i in enumerate(b.index)}
     for with_near, without in zip(near, plain, strict=True):
-        assert without.near_frames is None
+        assert without.neighbour_pictures is None
         assert torch.equal(with_near.frames, without.frames)
-        assert with_near.near_frames is not None
-        assert with_near.near_waveforms is not None
+        assert with_near.neighbour_pictures is not None
+        assert with_near.neighbour_sounds is not None
         for k, i in enumerate(with_near.index.tolist()):
-            assert torch.equal(with_near.near_frames[k], frames[(i + 1) % n])
-            assert with_near.near_waveforms[k].unique().item() == pytest.approx((i + 2) % n / 100)
+            assert torch.equal(with_near.neighbour_pictures[k], frames[(i + 1) % n])
+            assert with_near.neighbour_sounds[k].unique().item() == pytest.approx((i + 2) % n / 100)
 
 
 def test_a_clip_whose_companion_cannot_be_read_is_left_out_and_named() -> None:
     clips = Painted(4, broken=(2,))
-    beside = Beside([1, 2, 3, 0], [1, 0, 3, 0])
-    (loaded,) = train_batches(clips, INPUTS, batch_size=4, seed=0, epoch=0, beside=beside)
-    assert loaded.batch is not None
-    assert sorted(loaded.batch.ids) == ["clip00", "clip03"]
-    assert sorted(failure.id for failure in loaded.failures) == ["clip01", "clip02"]
-    assert all("clip02.mp4" in failure.reason for failure in loaded.failures)
+    neighbours = Neighbours(torch.tensor([1, 2, 3, 0]), torch.tensor([1, 0, 3, 0]))
+    (batch,) = train_batches(clips, INPUTS, batch_size=4, seed=0, epoch=0, neighbours=neighbours)
+    assert sorted(batch.ids) == ["clip00", "clip03"]
+    assert sorted(failure.id for failure in batch.failures) == ["clip01", "clip02"]
+    assert all("clip02.mp4" in failure.reason for failure in batch.failures)
 
 
 def test_training_may_hear_more_than_the_model_does() -> None:
@@ -406,10 +403,49 @@ def test_what_the_model_hears_is_in_the_middle_of_what_training_hears(length: in
 
 
 def test_ground_truth_that_may_not_be_used_is_left_empty() -> None:
-    wanted = Wanted(0, annotated=(True, False, True, False))
-    (batch,) = batches(Loader(Painted(4), INPUTS, wanted).feed(epoch_visits(4, 0, 0, batch_size=4)))
+    spec = SampleSpec(0, annotated=(True, False, True, False))
+    (batch,) = batches(Loader(Painted(4), INPUTS, spec).prefetch([[SampleRequest(i) for i in range(4)]]))
     assert batch.truth is not None
     assert batch.supervised is not None
     for i, truth, supervised in zip(batch.index.tolist(), batch.truth, batch.supervised, strict=True):
         assert bool(supervised) == (i % 2 == 0)
         assert bool(truth.any()) == (i % 2 == 0)
+
+
+def test_rows_come_with_every_batch() -> None:
+    clips = Painted(10, broken=(4,))
+    for read in (train_batches(clips, INPUTS, batch_size=5, seed=0, epoch=0), eval_batches(clips, INPUTS, 4)):
+        for batch in read:
+            assert batch.rows == tuple(clips.rows[i] for i in batch.index.tolist())
+
+
+def test_all_prefetchers_of_a_gpu_copy_on_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stream keeps memory of its own, so that new ones would fill a GPU over many epochs."""
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device, priority: object())
+    own_stream.cache_clear()
+    one, other = torch.device("cuda", 0), torch.device("cuda", 1)
+    assert own_stream(one, "copying") is own_stream(torch.device("cuda:0"), "copying")
+    assert own_stream(one, "copying") is not own_stream(other, "copying")
+    assert own_stream(one, "copying") is not own_stream(one, "scoring")
+    own_stream.cache_clear()
+
+
+class Sounds(Painted):
+    """Clips whose sounds are of these types, and all the same."""
+
+    def __init__(self, *types: type) -> None:
+        super().__init__(len(types))
+        self.types = types
+
+    def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
+        wave = np.array([-1, 0.5]) if self.types[index] is np.float32 else np.array([-32768, 16384])
+        return replace(super().read(index, rate, seconds), waveform=wave.astype(self.types[index]))
+
+
+@pytest.mark.parametrize("types", [(np.int16, np.int16), (np.float32, np.float32), (np.int16, np.float32)])
+def test_sounds_become_floats_on_the_device_and_not_before(types: tuple[type, ...]) -> None:
+    reader = Reader(Sounds(*types), INPUTS)
+    batch = reader[[SampleRequest(0), SampleRequest(1)]]
+    assert batch.waveforms.dtype == (torch.int16 if set(types) == {np.int16} else torch.float32)
+    (sent,) = Prefetcher((one for one in [batch]), torch.device("cpu"))
+    assert torch.equal(sent.waveforms[:, :4], torch.tensor([[-1, 0.5] * 2] * 2))

@@ -18,12 +18,13 @@ from earsight.config import Inputs
 from earsight.data import negatives
 from earsight.data.clips import Limited, open_set
 from earsight.data.controls import with_audio
-from earsight.data.items import Items, Visit, Wanted, together
-from earsight.data.loading import Loader, epoch_visits, eval_batches
+from earsight.data.loading import Loader, eval_batches
 from earsight.data.manifest import MANIFEST
 from earsight.data.pack import Packed, find
 from earsight.data.pack_check import verify
 from earsight.data.packing import pack
+from earsight.data.reader import Reader, SampleSpec
+from earsight.data.sampler import BatchSampler, SampleRequest
 from earsight.data.shard import Shard, Stored
 from earsight.errors import MediaError, UsageError
 from earsight.media.write import write_png, write_wav
@@ -169,18 +170,16 @@ def test_data_workers_give_the_batches_of_one_process(made: Path) -> None:
     inputs = Inputs(image_size=32, resize=36, rate=RATE, seconds=SECONDS, window=128, hop=64)
     packed = open_set("tiny.tones:torn", made)
     for workers in (0, 2):
-        visits = epoch_visits(len(packed), 0, 0, batch_size=16)
-        trained = list(Loader(packed, inputs, Wanted(0), workers=workers).feed(visits))
+        requests = BatchSampler(packed.rows, 16).batches(0)
+        trained = list(Loader(packed, inputs, SampleSpec(0), workers=workers).prefetch(requests))
         seen = list(eval_batches(packed, inputs, 16, workers))
         if workers == 0:
             alone = trained, seen
     for ours, theirs in zip((*trained, *seen), (*alone[0], *alone[1]), strict=True):
-        assert ours.batch is not None
-        assert theirs.batch is not None
-        assert torch.equal(ours.batch.frames, theirs.batch.frames)
-        assert torch.equal(ours.batch.waveforms, theirs.batch.waveforms)
+        assert torch.equal(ours.frames, theirs.frames)
+        assert torch.equal(ours.waveforms, theirs.waveforms)
         assert ours.failures == theirs.failures
-    assert sorted(failure.id for loaded in seen for failure in loaded.failures) == ["torn-17", "torn-3"]
+    assert sorted(failure.id for batch in seen for failure in batch.failures) == ["torn-17", "torn-3"]
 
 
 def test_a_pack_without_the_split_names_what_it_has(made: Path) -> None:
@@ -282,8 +281,7 @@ def test_whoever_asks_for_more_sound_is_told_before_any_work(made: Path, tmp_pat
 def test_a_shard_that_goes_away_costs_its_clips_and_no_others(own: Path) -> None:
     packed = open_set("tiny.tones:train", own)
     (own / "tiny.tones-train" / "shard-00001.arrow").unlink()
-    items = Items(packed, Inputs(image_size=24, resize=28, rate=RATE, seconds=SECONDS, window=64, hop=32))
-    seen = together([items[Visit(i)] for i in range(18, 22)])
+    reader = Reader(packed, Inputs(image_size=24, resize=28, rate=RATE, seconds=SECONDS, window=64, hop=32))
+    seen = reader[[SampleRequest(i) for i in range(18, 22)]]
     assert [failure.id for failure in seen.failures] == ["train-20", "train-21"]
-    assert seen.batch is not None
-    assert seen.batch.ids == ("train-18", "train-19")
+    assert seen.index.tolist() == [18, 19]

@@ -1,20 +1,24 @@
-"""Class-aware batches: no label too often, every clip in its turn, and the same order for the same seed and epoch."""
+"""The order of an epoch: what samplers may say, and batches in which no label comes too often."""
 
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import tiny
-from earsight.data.loading import epoch_visits
-from earsight.data.sampler import class_aware_order, need_classes, steps_per_epoch
+from earsight.data.sampler import BatchSampler, class_aware_order, need_classes
 from earsight.errors import UsageError
 from earsight.training.loop import train
+from earsight.types import Row
 from tiny import killing, processes
 
 COUNTS = {"car": 212, "person": 209, "dog": 144, "cow": 65, "sheep": 58, "keyboard": 11}
@@ -30,7 +34,7 @@ def batches(epoch: int, seed: int = 0) -> list[list[int]]:
 @pytest.mark.parametrize("epoch", range(5))
 def test_no_batch_has_a_label_too_often_or_a_clip_twice(epoch: int) -> None:
     made = batches(epoch)
-    assert len(made) == steps_per_epoch(len(LABELS), 32)
+    assert len(made) == len(LABELS) // 32
     for batch in made:
         assert max(Counter(LABELS[i] for i in batch).values()) <= 6
         assert len(set(batch)) == 32
@@ -107,11 +111,69 @@ def test_the_order_is_a_function_of_seed_and_epoch() -> None:
 
 
 def test_a_resumed_epoch_and_several_processes_see_the_same_batches() -> None:
-    how = {"batch_size": 32, "labels": LABELS, "per_class": 6}
-    whole = epoch_visits(len(LABELS), 0, 2, **how)
-    assert epoch_visits(len(LABELS), 0, 2, first_step=5, **how) == whole[5:]
-    parts = [epoch_visits(len(LABELS), 0, 2, rank=rank, world=2, **how) for rank in (0, 1)]
-    assert [one + two for one, two in zip(*parts, strict=True)] == whole
+    rows = [Row(str(i), label) for i, label in enumerate(LABELS)]
+    for per_class in (0, 6):
+        sampler = BatchSampler(rows, 32, per_class=per_class)
+        whole = sampler.batches(2)
+        assert sampler.batches(2, first_step=5) == whole[5:]
+        parts = [sampler.batches(2, rank=rank, world=2) for rank in (0, 1)]
+        assert [one + two for one, two in zip(*parts, strict=True)] == whole
+        labels = Counter(LABELS[request.clip] for request in whole[3])
+        assert (max(labels.values()) <= 6) == bool(per_class)
+
+
+def sampling(monkeypatch: pytest.MonkeyPatch, order: Callable[..., Any]) -> None:
+    """Let `tests.own` be a sampler."""
+    module = ModuleType("tests.own")
+    module.order = order  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tests.own", module)
+
+
+ROWS = [Row(f"clip{i}") for i in range(6)]
+
+
+def test_a_sampler_may_repeat_clips_and_leave_others_out_and_sees_those_that_can_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[list[str], int, int]] = []
+
+    def order(rows: Sequence[Row], seed: int, epoch: int) -> list[int]:
+        asked.append(([row.id for row in rows], seed, epoch))
+        return [2, 2, 0, 1]
+
+    sampling(monkeypatch, order)
+    sampler = BatchSampler(ROWS, 2, 9, sampler="tests.own", unreadable={1, 4})
+    assert [[request.clip for request in batch] for batch in sampler.batches(3)] == [[3, 3], [0, 2]]
+    assert (sampler.clips, sampler.steps) == (4, 2)
+    assert asked[-1] == (["clip0", "clip2", "clip3", "clip5"], 9, 3)
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        ([0, 6], r"Expected positions from 0 to 5 from the sampler tests\.own, but got \[6\]"),
+        ([-1, 2], r"Expected positions from 0 to 5 from the sampler tests\.own, but got \[-1\]"),
+        ([0.0, 1.0], r"Expected positions of rows \(int64, 1-D\) from the sampler tests\.own, but got float64 \(2,\)"),
+        ([[0], [1]], r"Expected positions of rows \(int64, 1-D\) .*, but got int64 \(2, 1\)"),
+    ],
+)
+def test_what_is_no_order_is_refused(order: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sampling(monkeypatch, lambda rows, seed, epoch: order)
+    with pytest.raises(UsageError, match=message):
+        BatchSampler(ROWS, 2, sampler="tests.own")
+
+
+def test_every_epoch_has_as_many_clips_as_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    sampling(monkeypatch, lambda rows, seed, epoch: range(4 + epoch))
+    sampler = BatchSampler(ROWS, 2, sampler="tests.own")
+    message = r"Expected 4 clips in every epoch from the sampler tests\.own, as in the first, but got 5 in epoch 2\."
+    with pytest.raises(UsageError, match=message):
+        sampler.batches(1)
+
+
+def test_an_unknown_sampler_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"Unknown sampler 'shufle', did you mean 'shuffle'\? Known: shuffle\."):
+        BatchSampler(ROWS, 2, sampler="shufle")
 
 
 @pytest.mark.parametrize(

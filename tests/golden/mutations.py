@@ -102,7 +102,7 @@ MUTATIONS = [
     ),
     (
         "epochs in the same order",
-        "data/sampler.py",
+        "data/samplers/shuffle.py",
         "(seed, epoch, 0)).permutation",
         "(seed, 0, 0)).permutation",
         "tests/data/test_loading.py",

@@ -30,7 +30,7 @@ from earsight.data.clips import open_set
 from earsight.data.toys.video import write_film
 from earsight.methods.base import Method, build
 from earsight.training.stepping import wrap
-from earsight.types import Batch
+from earsight.types import Batch, Row
 from tiny.any_method import settings
 from tiny.lent import Lent, beside
 
@@ -53,7 +53,7 @@ def batch_of(clips: int = 8) -> Batch:
     time = np.arange(tiny.INPUTS.samples) / tiny.INPUTS.rate
     waves = 0.3 * np.sin(2 * np.pi * np.linspace(200, 3000, clips)[:, None] * time)
     waves = torch.from_numpy((waves + 0.1 * random.standard_normal(waves.shape)).astype(np.float32))
-    return Batch(frames, waves, torch.arange(clips), tuple(f"clip{i}" for i in range(clips)))
+    return Batch(frames, waves, torch.arange(clips), tuple(Row(f"clip{i}") for i in range(clips)))
 
 
 def made(name: str, preset: str, weights: dict[str, Any] | None = None) -> Method:

@@ -69,7 +69,7 @@ def test_the_supervised_term_equals_the_hand_computed_values(monkeypatch: pytest
     # Half of the weight is as good as all of it: ground truth is made to add up to 1.
     assert attention_loss(attend(cosine)[:1], truth[:1] / 2).item() == pytest.approx(0.31326, abs=1e-5)
     # One annotated clip in a batch of two, whose mean runs over both, as published.
-    batch = Batch(torch.zeros(2, 3, 2, 2), torch.zeros(2, 9), torch.arange(2), ("a", "b"), truth,
+    batch = Batch(torch.zeros(2, 3, 2, 2), torch.zeros(2, 9), torch.arange(2), (), truth,
                   torch.tensor([True, False]))  # fmt: skip
     model = make_model()
     told = Step(torch.tensor(1.0), {}, Maps(attend(cosine), cosine, (-1.0, 1.0)))

@@ -18,7 +18,7 @@ from earsight.methods.avobject import LEAST, MOST, PRESETS, Config, Model, find_
 from earsight.models.encoders import Encoders
 from earsight.models.similarity import all_pairs, paired
 from earsight.training.optim import make_optimizer
-from earsight.types import Batch
+from earsight.types import Batch, Row
 
 INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=0.5, window=128, hop=64)
 SMALL = Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8, shift_seconds=0.25)
@@ -34,7 +34,7 @@ def make_batch(model: Model, clips: int = 4) -> Batch:
     random = torch.Generator().manual_seed(0)
     frames = torch.randint(0, 256, (clips, 3, 32, 32), generator=random, dtype=torch.uint8)
     waves = torch.rand(clips, round(INPUTS.rate * model.training_seconds), generator=random) - 0.5
-    return Batch(frames, waves, torch.arange(clips), tuple(f"clip{i}" for i in range(clips)))
+    return Batch(frames, waves, torch.arange(clips), tuple(Row(f"clip{i}") for i in range(clips)))
 
 
 def test_pictures_find_sounds_and_not_the_other_way_round() -> None:

@@ -85,7 +85,7 @@ def test_there_is_nothing_to_learn_and_nothing_in_the_weights(tmp_path: Path) ->
     assert model.state_dict() == {}
     frames, waves = some(2)
     with pytest.raises(TrainingError, match="Expected a method with something to learn, but got the centre prior"):
-        model(Batch(frames, waves, torch.arange(2), ("a", "b")))
+        model(Batch(frames, waves, torch.arange(2)))
     save_weights(tmp_path / "w.safetensors", model, "center_prior", Config(), {})
     again = load_weights(tmp_path / "w.safetensors").model
     assert torch.equal(again.localize(frames, waves).dense, model.localize(frames, waves).dense)

@@ -29,8 +29,8 @@ def localize(model: Model, batch: Batch) -> Maps:
 @pytest.mark.parametrize("changes", FORMS)
 def test_neither_the_order_of_a_batch_nor_its_other_clips_change_anything(changes: dict[str, Any]) -> None:
     batch, order = make_batch(), torch.tensor([3, 1, 4, 0, 2])
-    ids = tuple(batch.ids[i] for i in order.tolist())
-    mixed = Batch(batch.frames[order], batch.waveforms[order], batch.index[order], ids)
+    rows = tuple(batch.rows[i] for i in order.tolist())
+    mixed = Batch(batch.frames[order], batch.waveforms[order], batch.index[order], rows)
     losses = []
     for one in (batch, mixed):
         model = make_model(**changes)

@@ -148,8 +148,8 @@ def test_only_the_music_variant_looks_at_the_quarters_of_the_other_scene(monkeyp
 @pytest.mark.parametrize("kind", ["match", "classify", "mix"])
 def test_the_order_of_the_batch_does_not_change_the_loss(kind: str) -> None:
     batch, order = whole_batch(), torch.tensor([3, 1, 7, 0, 4, 2, 6, 5])
-    ids = tuple(batch.ids[i] for i in order.tolist())
-    mixed = Batch(batch.frames[order], batch.waveforms[order], batch.index[order], ids)
+    rows = tuple(batch.rows[i] for i in order.tolist())
+    mixed = Batch(batch.frames[order], batch.waveforms[order], batch.index[order], rows)
     losses = []
     for one in (batch, mixed):
         model = model_in(kind)

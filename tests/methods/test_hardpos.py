@@ -43,11 +43,11 @@ def make_batch(clips: int = 6) -> Batch:
     random = torch.Generator().manual_seed(0)
     frames = torch.randint(0, 256, (clips, 3, 32, 32), generator=random, dtype=torch.uint8)
     waves = torch.rand(clips, INPUTS.samples, generator=random) - 0.5
-    return Batch(frames, waves, torch.arange(clips), tuple(f"clip{i}" for i in range(clips)))
+    return Batch(frames, waves, torch.arange(clips), tuple(Row(f"clip{i}") for i in range(clips)))
 
 
 def with_neighbours(batch: Batch, pictures: Tensor, sounds: Tensor) -> Batch:
-    return replace(batch, near_frames=batch.frames[pictures], near_waveforms=batch.waveforms[sounds])
+    return replace(batch, neighbour_pictures=batch.frames[pictures], neighbour_sounds=batch.waveforms[sounds])
 
 
 class Clips:
@@ -55,7 +55,7 @@ class Clips:
 
     def __init__(self, batch: Batch, epoch: int = -1, broken: tuple[int, ...] = ()) -> None:
         self.epoch, self.batch, self.broken, self.passes = epoch, batch, broken, 0
-        self.rows: Sequence[Row] = [Row(name) for name in batch.ids]
+        self.rows: Sequence[Row] = batch.rows
 
     def forget(self, parameters: Iterable[nn.Parameter]) -> None:
         raise AssertionError("no parameter is drawn again")
@@ -131,10 +131,10 @@ def test_the_step_equals_a_slow_loop_over_four_responses(background: bool) -> No
     batch = make_batch()
     pictures, sounds = torch.tensor([3, 2, 5, 0, 1, 4]), torch.tensor([1, 0, 4, 5, 2, 3])
     near = with_neighbours(batch, pictures, sounds)
-    assert near.near_frames is not None
-    assert near.near_waveforms is not None
+    assert near.neighbour_pictures is not None
+    assert near.neighbour_sounds is not None
     image, audio = model.features(
-        torch.cat([near.frames, near.near_frames]), torch.cat([near.waveforms, near.near_waveforms])
+        torch.cat([near.frames, near.neighbour_pictures]), torch.cat([near.waveforms, near.neighbour_sounds])
     )
 
     def response(picture: int, sound: int) -> float:

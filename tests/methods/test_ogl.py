@@ -97,7 +97,7 @@ def test_it_is_frozen_in_training_mode_too(file: Path) -> None:
     still = model.eval().localize(pictures(), sounds()).dense
     assert torch.equal(model.train().localize(pictures(), sounds()).dense, still)
     with pytest.raises(TrainingError, match="Expected a method with something to learn, but got OGL, which is frozen"):
-        model(Batch(pictures(), sounds(), torch.arange(3), ("a", "b", "c")))
+        model(Batch(pictures(), sounds(), torch.arange(3)))
 
 
 def test_its_weights_file_holds_the_network_and_can_stand_for_one(file: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from earsight.masking import predict
 from earsight.methods.slavc import Config, Features, Model, official, paper
 from earsight.models.encoders import Encoders
 from earsight.protocols import get
-from earsight.types import Batch, Maps
+from earsight.types import Batch, Maps, Row
 
 INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
 SMALL = Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8, visual_dropout=0.0, momentum=0.9)
@@ -25,7 +25,7 @@ def make_batch(clips: int = 4, seed: int = 0) -> Batch:
     random = torch.Generator().manual_seed(seed)
     frames = torch.randint(0, 256, (clips, 3, 32, 32), generator=random, dtype=torch.uint8)
     waves = torch.rand(clips, INPUTS.samples, generator=random) - 0.5
-    return Batch(frames, waves, torch.arange(clips), tuple(f"clip{i}" for i in range(clips)))
+    return Batch(frames, waves, torch.arange(clips), tuple(Row(f"clip{i}") for i in range(clips)))
 
 
 def make_model(**changes: object) -> Model:
@@ -184,7 +184,7 @@ def test_permuting_the_batch_does_not_change_the_loss() -> None:
     model = make_model()
     batch = make_batch(6)
     order = torch.tensor([3, 1, 5, 0, 4, 2])
-    shuffled = Batch(batch.frames[order], batch.waveforms[order], order, tuple(batch.ids[i] for i in order))
+    shuffled = Batch(batch.frames[order], batch.waveforms[order], order, tuple(batch.rows[i] for i in order))
     torch.testing.assert_close(model(batch).loss, model(shuffled).loss, rtol=1e-4, atol=1e-5)
 
 

@@ -11,7 +11,7 @@ from earsight.config import Inputs
 from earsight.methods.base import Stage
 from earsight.methods.coarse_to_fine import Config, Model
 from earsight.models.encoders import Encoders
-from earsight.types import Batch
+from earsight.types import Batch, Row
 from tiny.lent import Lent
 
 INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
@@ -25,8 +25,8 @@ def make_batch(clips: int = 6, truth: bool = False) -> Batch:
     time = torch.arange(INPUTS.samples) / INPUTS.rate
     waves = 0.4 * torch.sin(2 * torch.pi * (300 + 500 * (torch.arange(clips) % 3))[:, None] * time)
     waves = waves + 0.05 * torch.randn(clips, INPUTS.samples, generator=random)
-    ids = tuple(f"clip{i}" for i in range(clips))
-    return Batch(frames, waves, torch.arange(clips), ids, torch.zeros(clips, 32, 32) if truth else None)
+    rows = tuple(Row(f"clip{i}") for i in range(clips))
+    return Batch(frames, waves, torch.arange(clips), rows, torch.zeros(clips, 32, 32) if truth else None)
 
 
 def make_model(stage: Stage = FINE, **changes: Any) -> Model:

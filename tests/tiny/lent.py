@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from earsight.methods.base import Method
-from earsight.types import Batch, Row
+from earsight.types import Batch
 
 
 class Lent:
@@ -17,7 +17,7 @@ class Lent:
 
     def __init__(self, batch: Batch, classes: int = 3) -> None:
         self.epoch = -1
-        self.rows = [Row(id, f"class{i % classes}") for i, id in enumerate(batch.ids)]
+        self.rows = [replace(row, label=f"class{i % classes}") for i, row in enumerate(batch.rows)]
         self._batch = batch
 
     def forget(self, parameters: Iterable[nn.Parameter]) -> None:
@@ -34,4 +34,4 @@ def beside(model: Method, batch: Batch, clips: Batch) -> Batch:
     if near is None:
         return batch
     pictures, sounds = near.pictures[batch.index], near.sounds[batch.index]
-    return replace(batch, near_frames=clips.frames[pictures], near_waveforms=clips.waveforms[sounds])
+    return replace(batch, neighbour_pictures=clips.frames[pictures], neighbour_sounds=clips.waveforms[sounds])

@@ -17,7 +17,7 @@ from earsight.errors import DataError, TrainingError
 from earsight.methods.slavc import Model
 from earsight.training.loop import train
 from earsight.training.stepping import wrap
-from earsight.types import Batch
+from earsight.types import Batch, Row
 
 CLIPS = 8
 
@@ -36,14 +36,14 @@ def whole_batch() -> Batch:
     time = torch.arange(tiny.INPUTS.samples) / tiny.INPUTS.rate
     pitches = torch.linspace(200, 3000, CLIPS)[:, None]
     waves = 0.3 * torch.sin(2 * math.pi * pitches * time) + 0.1 * torch.randn(CLIPS, len(time), generator=random)
-    return Batch(frames, waves, torch.arange(CLIPS), tuple(f"clip{i}" for i in range(CLIPS)))
+    return Batch(frames, waves, torch.arange(CLIPS), tuple(Row(f"clip{i}") for i in range(CLIPS)))
 
 
 def part_of(batch: Batch, shares: tuple[int, ...]) -> Batch:
     at = slice(sum(shares[: distributed.rank()]), sum(shares[: distributed.rank() + 1]))
-    more = (batch.truth, batch.supervised, batch.near_frames, batch.near_waveforms)
+    more = (batch.truth, batch.supervised, batch.neighbour_pictures, batch.neighbour_sounds)
     mine = [None if x is None else x[at] for x in more]
-    return Batch(batch.frames[at], batch.waveforms[at], batch.index[at], batch.ids[at], *mine)
+    return Batch(batch.frames[at], batch.waveforms[at], batch.index[at], batch.rows[at], *mine)
 
 
 def annotated(batch: Batch) -> Batch:

@@ -13,14 +13,13 @@ import torch
 
 import tiny
 from earsight import registry
-from earsight.data.feeding import Feed
-from earsight.data.loading import Loader
+from earsight.data.loading import Loader, Prefetcher
 from earsight.methods.base import Method
 from earsight.training.loop import train
 from earsight.training.stepping import Stepper
 from tiny import any_method
 
-WATCHED: tuple[type, ...] = (Method, torch.optim.Adam, Loader, torch.utils.data.DataLoader, Feed, Stepper)
+WATCHED: tuple[type, ...] = (Method, torch.optim.Adam, Loader, torch.utils.data.DataLoader, Prefetcher, Stepper)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 import torch
@@ -49,9 +49,8 @@ def begun(name: str, where: torch.device) -> tuple[Method, Batch]:
 
 def some(batch: Batch, at: list[int]) -> Batch:
     """The clips of a batch at these places."""
-    parts = {f.name: getattr(batch, f.name) for f in fields(batch)}
-    changed = {name: value[at] for name, value in parts.items() if isinstance(value, torch.Tensor)}
-    return Batch(**{**parts, **changed, "ids": tuple(batch.ids[i] for i in at)})
+    parts = {name: value[at] for name, value in batch.tensors().items()}
+    return replace(batch, **parts, rows=tuple(batch.rows[i] for i in at))
 
 
 def losses(name: str, optim: Optim, sizes: tuple[int, ...], where: torch.device, rate: float = 1e-3) -> list[float]:

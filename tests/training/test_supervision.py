@@ -21,7 +21,7 @@ from earsight.methods.slavc import Config, Model
 from earsight.models.encoders import Encoders
 from earsight.training.loop import train
 from earsight.training.supervision import Supervised, annotated, unknown_names
-from earsight.types import Batch, Maps, Step
+from earsight.types import Batch, Maps, Row, Step
 
 
 def make_batch(annotated: list[bool]) -> Batch:
@@ -31,7 +31,7 @@ def make_batch(annotated: list[bool]) -> Batch:
     waves = torch.rand(n, tiny.INPUTS.samples, generator=random) - 0.5
     truth = torch.zeros(n, 32, 32)
     truth[:, 8:24, 4:16] = 1
-    return Batch(frames, waves, torch.arange(n), tuple(map(str, range(n))), truth, torch.tensor(annotated))
+    return Batch(frames, waves, torch.arange(n), tuple(Row(str(i)) for i in range(n)), truth, torch.tensor(annotated))
 
 
 def gradients(settings: Supervision, batch: Batch) -> tuple[Step, dict[str, Tensor]]:

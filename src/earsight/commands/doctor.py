@@ -178,7 +178,7 @@ def _training() -> str:
         torch.manual_seed(0)
         model = Model(Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8), inputs)
         frames = torch.randint(0, 256, (4, 3, 32, 32), dtype=torch.uint8)
-        batch = Batch(frames, torch.randn(4, inputs.samples) * 0.1, torch.arange(4), ("a", "b", "c", "d"))
+        batch = Batch(frames, torch.randn(4, inputs.samples) * 0.1, torch.arange(4))
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
         step = model.train()(batch)
         step.loss.backward()

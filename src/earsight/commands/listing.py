@@ -11,7 +11,7 @@ from earsight.commands.screen import columns, say, say_json
 from earsight.config import need
 from earsight.recipes import RECIPES, Recipe
 
-Kind = Literal["methods", "sets", "metrics", "protocols", "recipes", "presets", "tables"]
+Kind = Literal["methods", "samplers", "sets", "metrics", "protocols", "recipes", "presets", "tables"]
 
 
 def run(kind: str, *, json: bool = False) -> int:

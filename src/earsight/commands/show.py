@@ -80,7 +80,7 @@ def _listed(name: str) -> str:
     >>> _listed("slavc"), _listed("toybox:extended"), _listed("slavc_toybox"), _listed("nothing")
     ('methods', 'sets', 'recipes', '')
     """
-    kinds = ("methods", "sets", "metrics", "recipes", "tables", "protocols")
+    kinds = ("methods", "samplers", "sets", "metrics", "recipes", "tables", "protocols")
     return next((kind for kind in kinds if name.partition(":")[0] in dict(entries(kind))), "")
 
 

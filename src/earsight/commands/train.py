@@ -37,13 +37,14 @@ class Given:
     out: str = ""
     resume: bool = False
     sets: tuple[str, ...] = ()
+    sampler: str = ""
     smoke: bool = False
     """Whether there is a limit, and no number of epochs: a smoke test."""
 
     @property
     def named(self) -> set[str]:
         """Modules that the user wants to have run."""
-        return {self.method, *(one.partition(":")[0] for one in self.sets)}
+        return {self.method, self.sampler, *(one.partition(":")[0] for one in self.sets)}
 
     @property
     def run(self) -> Path | None:
@@ -59,7 +60,7 @@ def peek(args: Sequence[str]) -> Given:
     """Read ahead: METHOD is the first word that belongs to no flag.
 
     >>> peek(["--on", "toybox", "slavc", "--preset=paper", "--resume", "-o", "r"])
-    Given(method='slavc', preset='paper', recipe='', out='r', resume=True, sets=('toybox',), smoke=False)
+    Given(method='slavc', preset='paper', recipe='', out='r', resume=True, sets=('toybox',), sampler='', smoke=False)
     """
     found: dict[str, str] = {}
     words: list[str] = []
@@ -79,7 +80,9 @@ def peek(args: Sequence[str]) -> Given:
     method = words[0] if words else ""
     sets = tuple(found[flag] for flag in ("--on", "--val") if flag in found)
     smoke = found.get("--limit", "0") != "0" and "--optim.epochs" not in found
-    return Given(method, found.get("--preset", ""), found.get("--recipe", ""), out, "--resume" in found, sets, smoke)
+    sampler = found.get("--optim.sampler", "")
+    return Given(method, found.get("--preset", ""), found.get("--recipe", ""), out, "--resume" in found, sets, sampler,
+                 smoke)  # fmt: skip
 
 
 def start(given: Given) -> Job:
@@ -214,7 +217,7 @@ def refuse_changes(begun: Job, now: Job, run: Path) -> None:
 
 def _modules(job: Job) -> list[str]:
     """What a run's folder names."""
-    return [job.method, *(spec.partition(":")[0] for spec in (job.on, job.val))]
+    return [job.method, job.optim.sampler, *(spec.partition(":")[0] for spec in (job.on, job.val))]
 
 
 def _need_protocol(spec: str) -> None:

@@ -201,11 +201,11 @@ class Model(lvs.Model):
         return mean_above(paired(image, audio).flatten(1), self.config.positive, self.config.softness)
 
     def forward(self, batch: Batch) -> Step:
-        if batch.near_frames is None or batch.near_waveforms is None:
+        if batch.neighbour_pictures is None or batch.neighbour_sounds is None:
             return super().forward(batch)
         # One pass, so that a batch norm sees clips and neighbours together.
-        frames = torch.cat([batch.frames, batch.near_frames])
-        waveforms = torch.cat([batch.waveforms, batch.near_waveforms])
+        frames = torch.cat([batch.frames, batch.neighbour_pictures])
+        waveforms = torch.cat([batch.waveforms, batch.neighbour_sounds])
         (image, like), (audio, alike) = (x.chunk(2) for x in self.features(frames, waveforms))
         near = self.response(like, audio) + self.response(image, alike) + self.response(like, alike)
 

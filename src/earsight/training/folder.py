@@ -90,8 +90,9 @@ def load_job(out: Path, named: Collection[str] = ()) -> Job:
         )
     values = _settings(path)
     try:
-        for kind, key in (("method", "method"), ("set", "on"), ("set", "val")):
-            name = values.get(key, "").partition(":")[0]
+        names = [("method", values["method"]), ("set", values["on"]), ("set", values.get("val", "")),
+                 ("sampler", values["optim"].get("sampler", ""))]  # fmt: skip
+        for kind, name in ((kind, spec.partition(":")[0]) for kind, spec in names):
             if name not in named:
                 registry.need_known(path, kind, name)
         method = registry.load("method", values["method"])

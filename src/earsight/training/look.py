@@ -15,11 +15,10 @@ import torch
 
 from earsight import distributed
 from earsight.data.clips import ClipSet
-from earsight.data.items import Failure, Loaded
 from earsight.errors import DataError, TrainingError
 from earsight.training.state import Position
 from earsight.training.stepping import Taken
-from earsight.types import Batch
+from earsight.types import Batch, Failure
 
 
 class Seen(NamedTuple):
@@ -31,17 +30,17 @@ class Seen(NamedTuple):
     failures: tuple[Failure, ...]
 
 
-def usable(loaded: Loaded) -> Batch:
+def usable(batch: Batch) -> Batch:
     """This process's part of the batch, when every process has one and no clip is alone; else all of them stop."""
-    counts = distributed.sizes(0 if loaded.batch is None else len(loaded.batch))
-    if loaded.batch is None or min(counts) == 0 or sum(counts) < 2:
-        failures = [failure for part in distributed.from_all(loaded.failures) for failure in part]
+    counts = distributed.sizes(len(batch))
+    if min(counts) == 0 or sum(counts) < 2:
+        failures = [failure for part in distributed.from_all(batch.failures) for failure in part]
         raise DataError(
             f"Expected two readable clips or more in every batch, and one for each process, but got {counts} of "
             f"{sum(counts) + len(failures)}: {_named(failure.reason for failure in failures)}. "
             "Repair or remove these clips, raise --optim.batch-size, or use fewer processes."
         )
-    return loaded.batch
+    return batch
 
 
 def look(seen: list[Seen], position: Position, clips: ClipSet, max_failed: float) -> dict[str, float]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -16,11 +15,10 @@ import torch
 from earsight import distributed
 from earsight.checkpoint import WEIGHTS
 from earsight.config import need
-from earsight.data.clips import open_set
-from earsight.data.feeding import Feed
-from earsight.data.items import Visit, Wanted
-from earsight.data.loading import Beside, Loader, epoch_visits
-from earsight.data.sampler import batch_at, need_classes, steps_per_epoch
+from earsight.data.clips import ClipSet, open_set
+from earsight.data.loading import Loader, Prefetcher
+from earsight.data.reader import SampleSpec
+from earsight.data.sampler import BatchSampler, SampleRequest, batch_at, need_classes
 from earsight.device import own_device, pick_device
 from earsight.evaluation import Evaluation
 from earsight.methods.base import Method, build
@@ -44,6 +42,7 @@ from earsight.training.state import (
 )
 from earsight.training.stepping import Stepper, need_graph, prepared
 from earsight.training.supervision import annotated, unknown_names
+from earsight.types import Neighbours
 
 LOG_EVERY = 10
 
@@ -103,10 +102,12 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
     clips = open_set(job.on, job.folder, role="train", limit=job.limit)
     val = open_set(job.val, job.folder, role="val", limit=job.limit) if job.val else None
     lost = clips.lost()
-    count = len(clips) - len(lost)
+    sampler = _sampler(clips, job, lost)
+    count = sampler.clips
     if 2 <= count < job.optim.batch_size:  # run.json keeps the settings as given: a run that goes on comes here again
         job = replace(job, optim=replace(job.optim, batch_size=count))
-    per_epoch = steps_per_epoch(count, job.optim.batch_size)
+        sampler = _sampler(clips, job, lost)
+    per_epoch = sampler.steps
     need(count >= 2, "at least two clips to train on", f"{count} in {clips.name}", "The other clips are the negatives.")
     if val is not None:
         need_positives(val)
@@ -182,10 +183,6 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
         position.log_bytes = log.bytes
         distributed.by_first(lambda: states.write(model, optimizer, position, random_state()))
 
-    of_epoch = partial(
-        epoch_visits, len(clips), job.optim.seed, batch_size=job.optim.batch_size, rank=rank, world=world,
-        labels=labels, per_class=job.optim.per_class, lost=lost,
-    )  # fmt: skip
     measured: list[Evaluation] | None = None
     loader: Loader | None = None
     try:
@@ -206,11 +203,11 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
                     save()
             usual = len(batch_at(np.arange(job.optim.batch_size), 0, job.optim.batch_size, rank, world))
             take_step = Stepper(model, optimizer, job.optim, job.supervision, where, usual)
-            wanted = Wanted(job.optim.seed, model.training_seconds, truth)
-            loader = Loader(clips, job.inputs, wanted, workers=job.optim.workers, device=where)
+            spec = SampleSpec(job.optim.seed, model.training_seconds, truth)
+            loader = Loader(clips, job.inputs, spec, workers=job.optim.workers, device=where)
             # The next epoch is read while this one ends, unless it brings neighbours that are yet to be found.
             foreseen = type(model).near is Method.near
-            feed: Feed | None = None
+            feed: Prefetcher | None = None
             while position.epoch < stage.epochs:
                 epoch = position.epoch
                 unread: list[Seen] = []
@@ -218,10 +215,10 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
                 model.train()
                 if feed is None or not foreseen:
                     until = stage.epochs if foreseen else epoch + 1
-                    feed = loader.feed(_visits(of_epoch, model, range(epoch, until), position.step))
+                    feed = loader.prefetch(_requests(sampler, model, range(epoch, until), position.step))
                 bar.start_epoch(f"epoch {epoch + 1}/{stage.epochs}" + (f" {stage.name}" if len(stages) > 1 else ""))
-                for loaded in islice(feed, per_epoch - position.step):
-                    batch = usable(loaded)
+                for batch in islice(feed, per_epoch - position.step):
+                    batch = usable(batch)
                     rate = lr_at(epoch * per_epoch + position.step, stage.epochs * per_epoch, job.optim, lr)
                     taken = take_step(batch, rate)
                     position.step += 1
@@ -229,7 +226,7 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
                     bar.step()
 
                     # Looking makes the GPU wait, so it happens rarely; a state is saved only after a look.
-                    unread.append(Seen(position.total_steps, taken, batch.ids, loaded.failures))
+                    unread.append(Seen(position.total_steps, taken, batch.ids, batch.failures))
                     saving = position.total_steps % job.optim.save_every == 0
                     if len(unread) >= LOG_EVERY or saving or position.step == per_epoch:
                         row = look(unread, position, clips, job.optim.max_failed)
@@ -271,12 +268,20 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
     return out / WEIGHTS
 
 
-def _visits(
-    of_epoch: Callable[..., list[list[Visit]]], model: Method, epochs: Iterable[int], first_step: int
-) -> Iterator[list[Visit]]:
+def _sampler(clips: ClipSet, job: Job, lost: Collection[int]) -> BatchSampler:
+    optim = job.optim
+    return BatchSampler(clips.rows, optim.batch_size, optim.seed, sampler=optim.sampler, per_class=optim.per_class,
+                        unreadable=lost)  # fmt: skip
+
+
+def _requests(
+    sampler: BatchSampler, model: Method, epochs: Iterable[int], first_step: int
+) -> Iterator[list[SampleRequest]]:
     """The batches of these epochs, of the first from a step on, each epoch's worked out when it is asked for."""
     for epoch in epochs:
         near = model.near(epoch)
-        beside = None if near is None else Beside(near.pictures.tolist(), near.sounds.tolist())
-        yield from of_epoch(epoch, first_step=first_step, beside=beside)
+        beside = None if near is None else Neighbours(*near)
+        yield from sampler.batches(
+            epoch, first_step=first_step, rank=distributed.rank(), world=distributed.world(), neighbours=beside
+        )
         first_step = 0

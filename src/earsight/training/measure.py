@@ -204,12 +204,12 @@ class TrainingContext:
             self._clips, self._job.inputs, optim.batch_size, optim.workers, rank=rank, world=world, device=self._where
         )
         with closing(feed):
-            for loaded in feed:
-                failures.update((failure.id, failure.reason) for failure in loaded.failures)
-                if loaded.batch is not None:
+            for batch in feed:
+                failures.update((failure.id, failure.reason) for failure in batch.failures)
+                if len(batch):
                     with eagerly():
-                        parts.append(fn(loaded.batch))
-                    index.append(loaded.batch.index)
+                        parts.append(fn(batch))
+                    index.append(batch.index)
         self._model.train()
         for told in distributed.from_all(failures):
             self._position.failures.update(told)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any, NamedTuple
 
 import torch
@@ -121,21 +120,14 @@ def _scalar(value: Tensor) -> Tensor:
 
 
 def _parts_of(batch: Batch) -> Parts:
-    values = ((f.name, getattr(batch, f.name)) for f in fields(batch))
-    return tuple((name, tuple(value.shape)) for name, value in values if isinstance(value, Tensor))
+    return tuple((name, tuple(value.shape)) for name, value in batch.tensors().items())
 
 
 def _copy(new: Batch, static: Batch) -> None:
     """Fill the tensors of a batch with those of another."""
-    parts: list[Tensor] = []
-    new.each(lambda x: _kept(x, parts))
-    rest = iter(parts)
-    static.each(lambda x: x.copy_(next(rest), non_blocking=True))
-
-
-def _kept(x: Tensor, parts: list[Tensor]) -> Tensor:
-    parts.append(x)
-    return x
+    values = new.tensors()
+    for name, x in static.tensors().items():
+        x.copy_(values[name], non_blocking=True)
 
 
 def wrap(model: Method, supervision: Supervision) -> Callable[[Batch], Step]:
