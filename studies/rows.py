@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from earsight import bootstrap, protocols
+from earsight import protocols
 from earsight.files import write_text
 from earsight.metrics import loc_acc, max_f1
 from earsight.metrics.base import Records, defined
+from earsight.report import bootstrap
 from earsight.training.log import LOG, read_log
 from studies.trial import Trial
 from studies.work import DONE, SPECS, done_of

@@ -17,11 +17,13 @@ from earsight.data.controls import Audio
 from earsight.data.toys.video import write_film
 from earsight.errors import UsageError
 from earsight.evaluation import Evaluation, center_prior, evaluate
-from earsight.gallery import groups
 from earsight.localize import Localizer, localize_video
 from earsight.methods.base import build
 from earsight.recipes import RECIPES
-from earsight.report import lines, table, write_report
+from earsight.report.gallery import groups
+from earsight.report.groups import lines
+from earsight.report.tables import table
+from earsight.report.write import write_report
 from earsight.training.log import LOG, read_log
 from earsight.training.loop import train
 

@@ -20,9 +20,9 @@ from earsight.commands.trained import threshold_of
 from earsight.data.clips import ClipSet, Some, open_set
 from earsight.data.truth import truth_map
 from earsight.evaluation import evaluate_all
-from earsight.gallery import tiles
 from earsight.metrics.sizes import NAMES, SIDES
 from earsight.report.figures import overlay_grid, save
+from earsight.report.gallery import tiles
 from studies.coco_esc.trials import EXTENDED
 
 GRID = Path(__file__).parents[2] / "docs" / "img" / "coco_esc_grid.png"

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from earsight import bootstrap, protocols
+from earsight import protocols
 from earsight.data.coco.splits import name_of, pairs_of
 from earsight.errors import DataError
 from earsight.metrics import interactive, loc_acc, max_f1, negatives, sizes, sweeps
 from earsight.metrics.base import Records, defined
 from earsight.protocols import Protocol
 from earsight.recipes.coco_esc import OPTIM
+from earsight.report import bootstrap
 from earsight.training.folder import load_job
 from earsight.training.log import LOG, read_log
 from studies import rows

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from earsight import published, registry
+from earsight import registry
 from earsight.cli import main
 from earsight.config import Inputs, Optim
 from earsight.data.clips import ClipSet, open_set
@@ -22,6 +22,7 @@ from earsight.methods.base import build
 from earsight.models.encoders import Encoders, no_start_weights
 from earsight.recipes import RECIPES, Recipe
 from earsight.recipes.published import COMPARED, SETTINGS
+from earsight.report import published
 from earsight.training.job import Job
 
 NEEDING = [recipe for recipe in RECIPES.values() if recipe.data]

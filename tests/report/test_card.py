@@ -9,13 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from earsight.bootstrap import intervals, paired
 from earsight.evaluation import Evaluation, measure
 from earsight.metrics import interactive
 from earsight.metrics.base import TITLES, hits
+from earsight.report.bootstrap import intervals, paired
 from earsight.report.card import Card
-from earsight.report.groups import groups
-from earsight.report.tables import MOST_CLASSES, by_class, by_kind, by_picture, by_size, choices, details, lines
+from earsight.report.groups import MOST_CLASSES, by_class, by_kind, by_picture, by_size, choices, details, groups, lines
 
 Make = Callable[..., Evaluation]
 

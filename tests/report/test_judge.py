@@ -10,7 +10,7 @@ import pytest
 
 from earsight.evaluation import Evaluation
 from earsight.protocols import get
-from earsight.report.judge import ALIKE, Drop, warnings_of
+from earsight.report.card import ALIKE, Drop, warnings_of
 
 Make = Callable[..., Evaluation]
 

@@ -14,8 +14,8 @@ import pytest
 from earsight.evaluation import Evaluation
 from earsight.protocols import get
 from earsight.report import page as page_module
-from earsight.report import write_report
 from earsight.report.figures import Tile
+from earsight.report.write import write_report
 
 Make = Callable[..., Evaluation]
 EVIL = "<script>alert('x')</script>\"&"

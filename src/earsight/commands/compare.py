@@ -8,17 +8,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from earsight import published
-from earsight.bootstrap import Difference
 from earsight.commands.screen import note, say, say_json
-from earsight.compare import NONE, Comparison, Shown, best, compare, leading
 from earsight.config import need
 from earsight.errors import UsageError
 from earsight.escape import markdown, visible
 from earsight.files import refuse_existing, write_text
 from earsight.metrics.base import higher_is_better
-from earsight.results import read_report
-from earsight.tabular import Format, comment, render, title
+from earsight.report import published
+from earsight.report.bootstrap import Difference
+from earsight.report.compare import NONE, Comparison, Shown, best, compare, leading
+from earsight.report.results import read_report
+from earsight.report.tables import Format, comment, render, title
 
 CHANCE = 0.05
 """Differences with a p below this are called unlikely to be chance."""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from earsight.commands.screen import note, say, say_json
 from earsight.config import need
-from earsight.curves import Series, Trace, draw, read_series, read_traces, run_names
 from earsight.files import refuse_existing
 from earsight.metrics.base import module_of
-from earsight.tabular import render, title
+from earsight.report.curves import Series, Trace, draw, read_series, read_traces, run_names
+from earsight.report.tables import render, title
 
 OPTIMISTIC = (
     "note: the best epoch is chosen on the same list that it is reported on, so it is optimistic; "

@@ -15,7 +15,7 @@ from earsight.data.packing import Outcome, pack
 from earsight.data.plan import Part, Plan
 from earsight.escape import visible
 from earsight.files import write_text
-from earsight.tabular import clips_per_second
+from earsight.training.log import clips_per_second
 
 SHOWN = 10
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from earsight import distributed, gallery, mapfile, protocols, registry, report
+from earsight import distributed, mapfile, protocols, registry
 from earsight.checkpoint import Weights, find_weights, load_weights
 from earsight.commands.screen import note, progress, say, say_json
 from earsight.commands.trained import leaks_of, threshold_of, training_of
@@ -22,8 +22,11 @@ from earsight.evaluation import Evaluation, Failures, center_prior, evaluate_all
 from earsight.files import refuse_existing
 from earsight.object_prior import ObjectPrior
 from earsight.protocols import Protocol
-from earsight.report import judge
+from earsight.report import card, gallery
 from earsight.report.figures import Tile
+from earsight.report.groups import lines
+from earsight.report.tables import table
+from earsight.report.write import write_report
 
 SHOWN = 10
 """Unreadable clips that are named on the screen."""
@@ -157,16 +160,16 @@ def tell(
         note(f"not read, and not counted: {len(failed) - SHOWN} more; --json and the report name all of them")
     for warning in dict.fromkeys(warning for e in evaluations for warning in e.warnings):
         note(f"warning: {warning}")
-    if any(judge.alike(e) for e in evaluations if e.audio == "real"):
-        note(f"warning: {judge.ALIKE}")
+    if any(card.alike(e) for e in evaluations if e.audio == "real"):
+        note(f"warning: {card.ALIKE}")
     if not all(e.records.positives.any() for e in evaluations):
-        note(f"warning: {judge.NO_POSITIVES}")
+        note(f"warning: {card.NO_POSITIVES}")
     if json:
         say_json({"evaluations": [e.to_json() for e in evaluations]})
     else:
         say(page(evaluations))
     if out is not None:
-        report.write_report(out, evaluations, tiles=tiles, extra=extra, force=force, note=note)
+        write_report(out, evaluations, tiles=tiles, extra=extra, force=force, note=note)
         note(f"report: {out / 'report.html'}")
 
 
@@ -272,7 +275,7 @@ def page(evaluations: Sequence[Evaluation]) -> str:
         )
         for e in evaluations
     )
-    return "\n".join([report.table(report.lines(evaluations)), "", "Values in percent.", *measured])
+    return "\n".join([table(lines(evaluations)), "", "Values in percent.", *measured])
 
 
 def model_names(weights: Sequence[Path]) -> list[str]:

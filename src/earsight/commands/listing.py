@@ -36,7 +36,7 @@ def entries(kind: str) -> list[tuple[str, str]]:
     if kind == "protocols":
         return _protocols()
     if kind == "tables":
-        from earsight.published import tables
+        from earsight.report.published import tables
 
         return tables()
     if kind == "recipes":

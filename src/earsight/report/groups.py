@@ -1,19 +1,44 @@
-"""Which evaluations stand in one table: those on the same list under the same protocol."""
+"""Evaluations on the same list under the same protocol, and the tables of their numbers."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
-from earsight import tabular
 from earsight.errors import UsageError
-from earsight.evaluation import Evaluation
-from earsight.metrics.base import headings
+from earsight.escape import visible
+from earsight.metrics import interactive, loc_acc, negatives, sizes
+from earsight.metrics.base import TITLES, headings
 from earsight.protocols import Protocol
+from earsight.report import tables
+from earsight.report.tables import percent
+
+if TYPE_CHECKING:
+    from earsight.evaluation import Evaluation
 
 CONTROLS = ("shuffled", "silent")
 _AUDIO = ("real", *CONTROLS, "none")
+MOST_CLASSES = 40
+"""Of more classes there is no table; their numbers are in metrics.json."""
+_CHOICES = {
+    "map": "which map was thresholded: the method's dense one, without plateaus, or the one that its paper draws",
+    "size": "side of the square, in pixels, on which prediction and ground truth meet",
+    "upsample": "how maps grow to that size",
+    "align_corners": "whether the outer cells of a map are stretched to the picture's edge",
+    "scaling": "what the pixel threshold sees: scores scaled by the method's bounds, or each map stretched to 0..1",
+    "threshold": "which pixels are predicted",
+    "level": "share of the pixels left out by top_half, or the score from which on pixels are predicted",
+    "strict": "whether pixels must be above the threshold, not equal to it",
+    "confidence": "what says how sure the model is that the source is visible",
+    "ciou": "whether missed ground truth counts (union) or not (no_miss)",
+    "gamma": "cIoU that makes a hit",
+    "strict_hits": "whether a hit must be above gamma, not equal to it",
+    "average_precision": "every threshold with recall from 0, or the published code's sub-sampled sum",
+    "f1": "every threshold, or the published code's ten or eleven",
+}
 
 
 @dataclass(frozen=True)
@@ -101,7 +126,7 @@ def _full(e: Evaluation) -> str:
 
 def called(e: Evaluation) -> str:
     """What a line of a table is called."""
-    return tabular.called(e.model, e.audio)
+    return tables.called(e.model, e.audio)
 
 
 def listed(e: Evaluation) -> int:
@@ -133,3 +158,184 @@ def slug(*parts: str) -> str:
     'toybox-extended-ez-vsl'
     """
     return re.sub(r"[^A-Za-z0-9._]+", "-", "-".join(parts)).strip("-.")
+
+
+def shareable(reason: str) -> str:
+    """A reason without the folders of this computer: a report is passed on, and is the same wherever it was made.
+
+    >>> shareable("/home/me/data/frames/a.jpg: ends too early.")
+    'a.jpg: ends too early.'
+    """
+    return re.sub(r"(?<![\w.:/-])(?:[A-Za-z]:)?[\\/](?:[^\s\\/:'\"]+[\\/])+", "", visible(" ".join(reason.split())))
+
+
+def lines(evaluations: Sequence[Evaluation]) -> list[dict[str, str]]:
+    """The lines of the result table: per set each model, its controls, the centre prior, then the ceiling.
+
+    "F1 floor" is what accepting everything would score as max-F1. Values are in percent with two decimals; what is
+    undefined or does not apply is a dash. Where there are several protocols, each line says its own.
+    """
+    out: list[dict[str, str]] = []
+    several = len({e.protocol.hash for e in evaluations}) > 1
+    grouped = groups(evaluations)
+    columns = headings({e.protocol.gamma for e in evaluations}, negatives=any(group.negatives for group in grouped))
+    for group in grouped:
+        start = {"set": group.set_name, **({"protocol": group.protocol.name} if several else {})}
+        out += [{**start, **line} for line in group_lines(group, columns)]
+    if any("IIoU" in line for line in out):  # all lines of a table have the same columns
+        out = [{**_but(line, "IIoU", "N"), "IIoU": line.get("IIoU", "-"), "N": line["N"]} for line in out]
+    return out
+
+
+def group_lines(group: Group, columns: Mapping[str, str] | None = None) -> list[dict[str, str]]:
+    """The lines of one set and protocol; with IIoU where pictures are seen with several sounds.
+
+    `columns` are the main numbers with their headings, by default as they lead on the group's list.
+    """
+    columns = columns or group.headings
+    out = []
+    pictures = by_picture(group)
+    for e in group.evaluations:
+        numbers = {title: percent(e.metrics.get(name, math.nan)) for name, title in columns.items()}
+        all_found = {"IIoU": _number(e, "iiou")} if pictures else {}
+        out.append({"model": called(e), **_with_floor(numbers, percent(e.floor)), **all_found, "N": str(e.n)})
+    first = (*group.models, *group.evaluations)[0]
+    seen = first.records.positives
+    best = loc_acc.best_ciou(first.records.area[seen], group.protocol, first.records.support[seen])
+    most = {"IIoU": pictures[-1]["IIoU"]} if pictures else {}
+    blank = {**_with_floor(dict.fromkeys(columns.values(), "-"), "-"), **most, "N": "-"}
+    ceiling = {columns["loc_acc"]: percent(first.ceiling), columns["auc"]: percent(loc_acc.auc(best))}
+    return [*out, {"model": f"ceiling ({group.protocol.threshold})", **blank, **ceiling}]
+
+
+def by_size(group: Group) -> list[dict[str, str]]:
+    """LocAcc, and AP where there is one model, for sources of each size, beside the centre prior."""
+    if not group.models:
+        return []
+    first, alone = group.models[0], len(group.models) == 1
+    rows = []
+    for bucket, count in sizes.counts(first.records, group.protocol).items():
+        row = {"size": bucket, "clips": str(count)}
+        row |= _of_models(group, "LocAcc", f"loc_acc/{bucket}")
+        if alone:
+            row["AP"] = _number(first, f"ap/{bucket}")
+        row |= _of_centre(group, "LocAcc", f"loc_acc/{bucket}")
+        rows.append(row)
+    return _measured(rows)
+
+
+def by_kind(group: Group) -> list[dict[str, str]]:
+    """max-F1, and what else the confidence is worth where there is one model, against each kind of negative."""
+    if not group.models:
+        return []
+    first, alone = group.models[0], len(group.models) == 1
+    rows = []
+    for kind in negatives.kinds(first.records):
+        row = {"kind": kind, "clips": str(int((first.records.kind == kind).sum()))}
+        row |= _of_models(group, "max-F1", f"max_f1/{kind}")
+        if alone:
+            row["F1 floor"] = percent(negatives.floor(first.records, group.protocol, kind))
+            row["AUROC"] = _number(first, f"auroc/{kind}")
+            row["false alarms at 90% recall"] = _number(first, f"false_alarm_at_90/{kind}")
+        rows.append(row)
+    return _measured(rows)
+
+
+def by_class(group: Group) -> list[dict[str, str]]:
+    """LocAcc, with its ceiling and the pointing game where there is one model, of each class; none where they are many.
+
+    Classes are small or large things, so their ceilings differ, and pointing tells who is found but badly covered.
+    """
+    if not group.models:
+        return []
+    first, alone = group.models[0], len(group.models) == 1
+    known = loc_acc.class_counts(first.records)
+    if not 1 < len(known) <= MOST_CLASSES:
+        return []
+    rows = []
+    for name, count in known.items():
+        row = {"class": name, "clips": str(count)}
+        row |= _of_models(group, "LocAcc", f"loc_acc_of/{name}")
+        of_class = first.records.positives & (first.records.label == name)
+        area, support = first.records.area[of_class], first.records.support[of_class]
+        row["ceiling"] = percent(loc_acc.ceiling(area, group.protocol, support))
+        if alone:
+            row["pointing"] = _number(first, f"pointing_of/{name}")
+        row |= _of_centre(group, "LocAcc", f"loc_acc_of/{name}")
+        rows.append(row)
+    return _measured(rows)
+
+
+def _of_models(group: Group, title: str, number: str) -> dict[str, str]:
+    """A number of each model: under its title where there is one model, and under their names where there are more."""
+    alone = len(group.models) == 1
+    return {title if alone else called(e): _number(e, number) for e in group.models}
+
+
+def _of_centre(group: Group, title: str, number: str) -> dict[str, str]:
+    """The same of the centre prior, where there is one."""
+    name = f"centre prior: {title}" if len(group.models) == 1 else "centre prior"
+    return {name: _number(group.centre, number)} if group.centre else {}
+
+
+def by_picture(group: Group) -> list[dict[str, str]]:
+    """How often all sources of a picture are found that is seen with several sounds, beside controls and ceiling."""
+    rows = []
+    for e in group.evaluations:
+        pictures = len(interactive.lowest_ciou(e.records))
+        if pictures:
+            numbers = {"IIoU": _number(e, "iiou"), "IAUC": _number(e, "iauc")}
+            rows.append({"model": called(e), "pictures": str(pictures), **numbers})
+    if rows:
+        records = group.evaluations[0].records
+        best = loc_acc.best_ciou(records.area, group.protocol, records.support)
+        most = interactive.compute(replace(records, ciou=best), group.protocol)
+        named = {"model": f"ceiling ({group.protocol.threshold})", "pictures": "-"}
+        rows.append({**named, "IIoU": percent(most["iiou"]), "IAUC": percent(most["iauc"])})
+    return rows
+
+
+def details(group: Group) -> dict[str, list[dict[str, str]]]:
+    """The tables by size, by kind, by class and by picture under their titles, those that hold anything."""
+    alone = len(group.models) == 1  # else a column is a model, and the title says which number it holds
+    found = {
+        "By size of the source" if alone else "LocAcc by size of the source": by_size(group),
+        "By kind of negative" if alone else "max-F1 by kind of negative": by_kind(group),
+        "By class of the sound" if alone else "LocAcc by class of the sound": by_class(group),
+        "Pictures with several sounds: all sources found": by_picture(group),
+    }
+    return {title: rows for title, rows in found.items() if rows}
+
+
+def choices(protocol: Protocol) -> list[dict[str, str]]:
+    """Every choice of a protocol, with what it decides."""
+    words: dict[object, str] = {True: "yes", False: "no"}
+    rows = []
+    for name, value in asdict(protocol).items():
+        if name != "name":
+            said = words[value] if isinstance(value, bool) else str(value)
+            rows.append({"choice": name, "value": said, "what it decides": _CHOICES.get(name, "")})
+    return rows
+
+
+def _with_floor(numbers: Mapping[str, str], floor: str) -> dict[str, str]:
+    """The floor goes right behind the number it is the floor of."""
+    out: dict[str, str] = {}
+    for title, value in numbers.items():
+        out[title] = value
+        if title == TITLES["max_f1"]:
+            out["F1 floor"] = floor
+    return out
+
+
+def _but(line: Mapping[str, str], *columns: str) -> dict[str, str]:
+    return {title: value for title, value in line.items() if title not in columns}
+
+
+def _number(e: Evaluation, name: str) -> str:
+    return percent(e.metrics.get(name, math.nan))
+
+
+def _measured(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The rows, or none where all that they say is how many clips there are."""
+    return rows if any(value != "-" for row in rows for value in list(row.values())[2:]) else []

@@ -8,7 +8,7 @@ from earsight.evaluation import Evaluation
 from earsight.metrics.base import TITLES
 from earsight.report.card import Card, Headline, Reference
 from earsight.report.html import Html, html_table, tag
-from earsight.report.text import percent, points, span
+from earsight.report.tables import percent, points, span
 
 
 def boxes(card: Card, e: Evaluation) -> Html:

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from earsight.escape import html
-from earsight.tabular import numeric
+from earsight.report.tables import numeric
 
 
 class Html(str):

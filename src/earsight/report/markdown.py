@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 from earsight.escape import markdown, visible
 from earsight.evaluation import Evaluation
-from earsight.report import tables
 from earsight.report.card import Card
-from earsight.report.groups import called, listed
+from earsight.report.groups import called, choices, details, group_lines, listed, shareable
 from earsight.report.headline import drop_rows
-from earsight.report.text import percent, shareable, span
-from earsight.tabular import table
+from earsight.report.tables import percent, span, table
 
 
 def markdown_card(cards: Sequence[Card], command: str = "") -> str:
@@ -34,15 +32,15 @@ def _part(card: Card) -> list[str]:
     ]
     if card.told:
         parts.append("\n".join(f"- **Note:** {markdown(text)}" for text in card.told))
-    parts.append(table(tables.group_lines(group), "markdown"))
+    parts.append(table(group_lines(group), "markdown"))
     for e in group.models:
         parts += [f"### {markdown(called(e))}", table(_headline_rows(card, e), "markdown")]
         drops = drop_rows(card, e)
         if drops:
             parts += ["Audio drop, in points (real minus control):", table(drops, "markdown")]
-    for title, rows in tables.details(group).items():
+    for title, rows in details(group).items():
         parts += [f"### {title}", table(rows, "markdown")]
-    chosen = [{key: row[key] for key in ("choice", "value")} for row in tables.choices(group.protocol)]
+    chosen = [{key: row[key] for key in ("choice", "value")} for row in choices(group.protocol)]
     parts += ["### How it was measured", table(chosen, "markdown")]
     if group.failures:
         named = "\n".join(f"- {markdown(id)}: {markdown(shareable(reason))}" for id, reason in group.failures.items())

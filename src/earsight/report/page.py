@@ -8,13 +8,13 @@ from typing import Any
 
 from earsight.escape import visible
 from earsight.metrics.base import headings
-from earsight.report import headline, tables
+from earsight.report import headline
 from earsight.report.card import Card
 from earsight.report.figures import Plot, Tile, overlay_jpeg
-from earsight.report.groups import called, listed
+from earsight.report.groups import called, choices, details, group_lines, listed, shareable
 from earsight.report.html import Html, html_table, image, join, tag
 from earsight.report.style import CSS
-from earsight.report.text import percent, shareable
+from earsight.report.tables import percent
 from earsight.types import POSITIVE
 
 INLINE = 1_600_000
@@ -150,7 +150,7 @@ def _section(
     parts: list[Html] = [tag("h2", f"{group.set_name}, protocol {group.protocol.name}")] if several else []
     parts.append(tag("p", facts, klass="facts"))
     real = [at for at, e in enumerate(group.evaluations) if e.audio == "real"]
-    everything = html_table(tables.group_lines(group), "rows", real)
+    everything = html_table(group_lines(group), "rows", real)
     first_model = group.models[0].model if group.models else ""
     own = [plot for plot in plots if plot.model in ("", first_model)]
     if len(group.models) > 1:  # comparing them comes first
@@ -168,7 +168,7 @@ def _section(
 
 def _details(card: Card) -> Html:
     """Tables by size and by kind, as the last of the figures."""
-    found = tables.details(card.group)
+    found = details(card.group)
     parts = [part for title, rows in found.items() for part in (tag("h3", title), html_table(rows))]
     return tag("div", *parts, klass="figure") if parts else Html()
 
@@ -207,7 +207,7 @@ def _measured(card: Card) -> list[Html]:
         summary = tag("summary", f"{len(items)} clips could not be read and are not counted")
         parts.append(tag("details", summary, tag("ul", *items, klass="missing")))
     summary = tag("summary", f"Every choice of the protocol {group.protocol.name}")
-    parts.append(tag("details", summary, html_table(tables.choices(group.protocol))))
+    parts.append(tag("details", summary, html_table(choices(group.protocol))))
     return parts
 
 

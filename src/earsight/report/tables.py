@@ -1,205 +1,158 @@
-"""The tables of a report card, as rows of words: for the screen, for Markdown and for the web page."""
+"""Numbers as words, and tables of them: text, Markdown, CSV and LaTeX from the same rows."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, get_args
 
-from earsight.evaluation import Evaluation
-from earsight.metrics import interactive, loc_acc, negatives, sizes
-from earsight.metrics.base import TITLES, headings
-from earsight.protocols import Protocol
-from earsight.report.groups import Group, called, groups
-from earsight.report.text import percent
+from earsight.config import need
+from earsight.escape import brief, csv_cell, latex, markdown, visible
+from earsight.metrics.base import heading
 
-MOST_CLASSES = 40
-"""Of more classes there is no table; their numbers are in metrics.json."""
-_CHOICES = {
-    "map": "which map was thresholded: the method's dense one, without plateaus, or the one that its paper draws",
-    "size": "side of the square, in pixels, on which prediction and ground truth meet",
-    "upsample": "how maps grow to that size",
-    "align_corners": "whether the outer cells of a map are stretched to the picture's edge",
-    "scaling": "what the pixel threshold sees: scores scaled by the method's bounds, or each map stretched to 0..1",
-    "threshold": "which pixels are predicted",
-    "level": "share of the pixels left out by top_half, or the score from which on pixels are predicted",
-    "strict": "whether pixels must be above the threshold, not equal to it",
-    "confidence": "what says how sure the model is that the source is visible",
-    "ciou": "whether missed ground truth counts (union) or not (no_miss)",
-    "gamma": "cIoU that makes a hit",
-    "strict_hits": "whether a hit must be above gamma, not equal to it",
-    "average_precision": "every threshold with recall from 0, or the published code's sub-sampled sum",
-    "f1": "every threshold, or the published code's ten or eleven",
-}
+Format = Literal["text", "markdown", "csv", "latex"]
+Rows = Sequence[Mapping[str, str]]
+LETTERS = 200
+"""Most of a cell of a table in columns."""
+_NUMBER = r"[-+]?\d+(?:\.\d+)?"
 
 
-def lines(evaluations: Sequence[Evaluation]) -> list[dict[str, str]]:
-    """The lines of the result table: per set each model, its controls, the centre prior, then the ceiling.
+def render(
+    rows: Rows, format: Format = "text", bold: Collection[tuple[int, str]] = (), rules: Collection[int] = ()
+) -> str:
+    """Rows of equal keys as a table; what is empty or a dash in CSV is left empty.
 
-    "F1 floor" is what accepting everything would score as max-F1. Values are in percent with two decimals; what is
-    undefined or does not apply is a dash. Where there are several protocols, each line says its own.
+    LaTeX alone shows `bold`, the cells (row, column) to stand out, and `rules`, the rows that begin a new part.
     """
-    out: list[dict[str, str]] = []
-    several = len({e.protocol.hash for e in evaluations}) > 1
-    grouped = groups(evaluations)
-    columns = headings({e.protocol.gamma for e in evaluations}, negatives=any(group.negatives for group in grouped))
-    for group in grouped:
-        start = {"set": group.set_name, **({"protocol": group.protocol.name} if several else {})}
-        out += [{**start, **line} for line in group_lines(group, columns)]
-    if any("IIoU" in line for line in out):  # all lines of a table have the same columns
-        out = [{**_but(line, "IIoU", "N"), "IIoU": line.get("IIoU", "-"), "N": line["N"]} for line in out]
-    return out
+    need(format in get_args(Format), f"a format of {', '.join(get_args(Format))}", repr(format))
+    if format == "csv":
+        return _csv(rows)
+    if format == "latex":
+        return _latex(rows, bold, rules)
+    return table(rows, format)
 
 
-def group_lines(group: Group, columns: Mapping[str, str] | None = None) -> list[dict[str, str]]:
-    """The lines of one set and protocol; with IIoU where pictures are seen with several sounds.
+def table(rows: Rows, format: Literal["text", "markdown"] = "text") -> str:
+    """Rows of equal keys as a table: words to the left, numbers to the right.
 
-    `columns` are the main numbers with their headings, by default as they lead on the group's list.
+    >>> print(table([{"": "model", "AP": "61.20"}, {"": "floor", "AP": "-"}]))
+              AP
+    model  61.20
+    floor      -
+    >>> print(table([{"": "a|b", "AP": "61.20"}], "markdown"))
+    |      |    AP |
+    | :--- | ----: |
+    | a\\|b | 61.20 |
     """
-    columns = columns or group.headings
-    out = []
-    pictures = by_picture(group)
-    for e in group.evaluations:
-        numbers = {title: percent(e.metrics.get(name, math.nan)) for name, title in columns.items()}
-        all_found = {"IIoU": _number(e, "iiou")} if pictures else {}
-        out.append({"model": called(e), **_with_floor(numbers, percent(e.floor)), **all_found, "N": str(e.n)})
-    first = (*group.models, *group.evaluations)[0]
-    seen = first.records.positives
-    best = loc_acc.best_ciou(first.records.area[seen], group.protocol, first.records.support[seen])
-    most = {"IIoU": pictures[-1]["IIoU"]} if pictures else {}
-    blank = {**_with_floor(dict.fromkeys(columns.values(), "-"), "-"), **most, "N": "-"}
-    ceiling = {columns["loc_acc"]: percent(first.ceiling), columns["auc"]: percent(loc_acc.auc(best))}
-    return [*out, {"model": f"ceiling ({group.protocol.threshold})", **blank, **ceiling}]
+    if not rows:
+        return ""
+    number = list(numeric(rows).values())
+    # A column is as wide as its widest cell: one endless name would make every line endless.
+    head, *body = (
+        [_written(brief(word, LETTERS), format) for word in line] for line in (rows[0], *(row.values() for row in rows))
+    )
+    width = [max(3, *map(len, column)) for column in zip(head, *body, strict=True)]
+
+    def cells(line: Sequence[str]) -> list[str]:
+        return [w.rjust(n) if right else w.ljust(n) for w, n, right in zip(line, width, number, strict=True)]
+
+    if format == "text":
+        return "\n".join("  ".join(cells(line)).rstrip() for line in [head, *body])
+    rule = ["-" * (n - 1) + ":" if right else ":" + "-" * (n - 1) for n, right in zip(width, number, strict=True)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [cells(head), rule, *map(cells, body)])
 
 
-def by_size(group: Group) -> list[dict[str, str]]:
-    """LocAcc, and AP where there is one model, for sources of each size, beside the centre prior."""
-    if not group.models:
-        return []
-    first, alone = group.models[0], len(group.models) == 1
-    rows = []
-    for bucket, count in sizes.counts(first.records, group.protocol).items():
-        row = {"size": bucket, "clips": str(count)}
-        row |= _of_models(group, "LocAcc", f"loc_acc/{bucket}")
-        if alone:
-            row["AP"] = _number(first, f"ap/{bucket}")
-        row |= _of_centre(group, "LocAcc", f"loc_acc/{bucket}")
-        rows.append(row)
-    return _measured(rows)
+def _written(cell: str, format: str) -> str:
+    return cell if format == "text" else markdown(cell)
 
 
-def by_kind(group: Group) -> list[dict[str, str]]:
-    """max-F1, and what else the confidence is worth where there is one model, against each kind of negative."""
-    if not group.models:
-        return []
-    first, alone = group.models[0], len(group.models) == 1
-    rows = []
-    for kind in negatives.kinds(first.records):
-        row = {"kind": kind, "clips": str(int((first.records.kind == kind).sum()))}
-        row |= _of_models(group, "max-F1", f"max_f1/{kind}")
-        if alone:
-            row["F1 floor"] = percent(negatives.floor(first.records, group.protocol, kind))
-            row["AUROC"] = _number(first, f"auroc/{kind}")
-            row["false alarms at 90% recall"] = _number(first, f"false_alarm_at_90/{kind}")
-        rows.append(row)
-    return _measured(rows)
+def numeric(rows: Rows) -> dict[str, bool]:
+    """Which columns hold nothing but numbers, intervals and dashes, and so stand to the right."""
+    pattern = rf"-|{_NUMBER}(?: to {_NUMBER})?"
+    return {name: all(re.fullmatch(pattern, row[name]) for row in rows) for name in rows[0]} if rows else {}
 
 
-def by_class(group: Group) -> list[dict[str, str]]:
-    """LocAcc, with its ceiling and the pointing game where there is one model, of each class; none where they are many.
+def percent(fraction: float) -> str:
+    """A fraction as percent with two decimals, or a dash.
 
-    Classes are small or large things, so their ceilings differ, and pointing tells who is found but badly covered.
+    >>> percent(0.34161), percent(float("nan"))
+    ('34.16', '-')
     """
-    if not group.models:
-        return []
-    first, alone = group.models[0], len(group.models) == 1
-    known = loc_acc.class_counts(first.records)
-    if not 1 < len(known) <= MOST_CLASSES:
-        return []
-    rows = []
-    for name, count in known.items():
-        row = {"class": name, "clips": str(count)}
-        row |= _of_models(group, "LocAcc", f"loc_acc_of/{name}")
-        of_class = first.records.positives & (first.records.label == name)
-        area, support = first.records.area[of_class], first.records.support[of_class]
-        row["ceiling"] = percent(loc_acc.ceiling(area, group.protocol, support))
-        if alone:
-            row["pointing"] = _number(first, f"pointing_of/{name}")
-        row |= _of_centre(group, "LocAcc", f"loc_acc_of/{name}")
-        rows.append(row)
-    return _measured(rows)
+    return "-" if math.isnan(fraction) else f"{100 * fraction:.2f}"
 
 
-def _of_models(group: Group, title: str, number: str) -> dict[str, str]:
-    """A number of each model: under its title where there is one model, and under their names where there are more."""
-    alone = len(group.models) == 1
-    return {title if alone else called(e): _number(e, number) for e in group.models}
+def points(fraction: float) -> str:
+    """A difference of fractions as percentage points with their sign, or a dash.
+
+    >>> points(0.1234), points(-0.00001), points(float("nan"))
+    ('+12.34', '+0.00', '-')
+    """
+    return "-" if math.isnan(fraction) else f"{round(100 * fraction, 2) + 0.0:+.2f}"
 
 
-def _of_centre(group: Group, title: str, number: str) -> dict[str, str]:
-    """The same of the centre prior, where there is one."""
-    name = f"centre prior: {title}" if len(group.models) == 1 else "centre prior"
-    return {name: _number(group.centre, number)} if group.centre else {}
+def span(interval: tuple[float, float], signed: bool = False) -> str:
+    """An interval of fractions in percent, or a dash.
+
+    >>> span((0.1, 0.254)), span((-0.01, 0.02), signed=True)
+    ('10.00 to 25.40', '-1.00 to +2.00')
+    """
+    if any(math.isnan(end) for end in interval):
+        return "-"
+    low, high = (points(end) if signed else percent(end) for end in interval)
+    return f"{low} to {high}"
 
 
-def by_picture(group: Group) -> list[dict[str, str]]:
-    """How often all sources of a picture are found that is seen with several sounds, beside controls and ceiling."""
-    rows = []
-    for e in group.evaluations:
-        pictures = len(interactive.lowest_ciou(e.records))
-        if pictures:
-            numbers = {"IIoU": _number(e, "iiou"), "IAUC": _number(e, "iauc")}
-            rows.append({"model": called(e), "pictures": str(pictures), **numbers})
-    if rows:
-        records = group.evaluations[0].records
-        best = loc_acc.best_ciou(records.area, group.protocol, records.support)
-        most = interactive.compute(replace(records, ciou=best), group.protocol)
-        named = {"model": f"ceiling ({group.protocol.threshold})", "pictures": "-"}
-        rows.append({**named, "IIoU": percent(most["iiou"]), "IAUC": percent(most["iauc"])})
-    return rows
+def called(model: str, audio: str) -> str:
+    """What the line of a model is called that heard the clips' own sound (or, as a prior, none), or another.
+
+    >>> called("slavc", "real"), called("slavc", "silent")
+    ('slavc', 'slavc, silent audio')
+    """
+    return visible(model if audio in ("real", "none") else f"{model}, {audio} audio")
 
 
-def details(group: Group) -> dict[str, list[dict[str, str]]]:
-    """The tables by size, by kind, by class and by picture under their titles, those that hold anything."""
-    alone = len(group.models) == 1  # else a column is a model, and the title says which number it holds
-    found = {
-        "By size of the source" if alone else "LocAcc by size of the source": by_size(group),
-        "By kind of negative" if alone else "max-F1 by kind of negative": by_kind(group),
-        "By class of the sound" if alone else "LocAcc by class of the sound": by_class(group),
-        "Pictures with several sounds: all sources found": by_picture(group),
-    }
-    return {title: rows for title, rows in found.items() if rows}
+def title(metric: str, gammas: Collection[float] = ()) -> str:
+    """A number's heading; of LocAcc with the gamma where it is one.
+
+    >>> title("ap"), title("loc_acc/small"), title("loc_acc", {0.5})
+    ('AP', 'LocAcc small', 'LocAcc (cIoU@0.5)')
+    """
+    family, _, part = metric.partition("/")
+    return f"{heading(family, () if part else gammas)} {part}".rstrip()
 
 
-def choices(protocol: Protocol) -> list[dict[str, str]]:
-    """Every choice of a protocol, with what it decides."""
-    words: dict[object, str] = {True: "yes", False: "no"}
-    rows = []
-    for name, value in asdict(protocol).items():
-        if name != "name":
-            said = words[value] if isinstance(value, bool) else str(value)
-            rows.append({"choice": name, "value": said, "what it decides": _CHOICES.get(name, "")})
-    return rows
+def comment(text: str, format: Format) -> str:
+    """Lines under a table in a form that leaves the table usable: LaTeX comments, else as they are."""
+    return "\n".join(f"% {line}".rstrip() for line in text.split("\n")) if format == "latex" else text
 
 
-def _with_floor(numbers: Mapping[str, str], floor: str) -> dict[str, str]:
-    """The floor goes right behind the number it is the floor of."""
-    out: dict[str, str] = {}
-    for title, value in numbers.items():
-        out[title] = value
-        if title == TITLES["max_f1"]:
-            out["F1 floor"] = floor
-    return out
+def _csv(rows: Rows) -> str:
+    if not rows:
+        return ""
+    out = io.StringIO()
+    body = (["" if value == "-" else csv_cell(value) for value in row.values()] for row in rows)
+    csv.writer(out, lineterminator="\n").writerows([list(map(csv_cell, rows[0])), *body])
+    return out.getvalue().rstrip("\n")
 
 
-def _but(line: Mapping[str, str], *columns: str) -> dict[str, str]:
-    return {title: value for title, value in line.items() if title not in columns}
-
-
-def _number(e: Evaluation, name: str) -> str:
-    return percent(e.metrics.get(name, math.nan))
-
-
-def _measured(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The rows, or none where all that they say is how many clips there are."""
-    return rows if any(value != "-" for row in rows for value in list(row.values())[2:]) else []
+def _latex(rows: Rows, bold: Collection[tuple[int, str]], rules: Collection[int]) -> str:
+    """A tabular of the booktabs package."""
+    if not rows:
+        return ""
+    names = list(rows[0])
+    number = numeric(rows)
+    lines = [
+        "% needs \\usepackage{booktabs}",
+        f"\\begin{{tabular}}{{{''.join('r' if number[name] else 'l' for name in names)}}}",
+        "\\toprule",
+        " & ".join(map(latex, names)) + " \\\\",
+        "\\midrule",
+    ]
+    for i, row in enumerate(rows):
+        cells = [latex("--" if row[name] == "-" else row[name]) for name in names]
+        cells = [f"\\textbf{{{c}}}" if (i, n) in bold else c for c, n in zip(cells, names, strict=True)]
+        lines += (["\\midrule"] if i in rules else []) + [" & ".join(cells) + " \\\\"]
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"])

@@ -17,7 +17,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from earsight.escape import visible
 from earsight.files import named, parse_json
 from earsight.metrics.base import TITLES, without_negatives
-from earsight.tabular import clips_per_second
 
 LOG = "log.jsonl"
 BOARD = "tensorboard"
@@ -195,3 +194,14 @@ class Bar:
 
     def close(self) -> None:
         self._progress.stop()
+
+
+def clips_per_second(rate: float) -> str:
+    """A rate in words, slow ones with their digits; "" where nothing was done, since no rate is known then.
+
+    >>> clips_per_second(1234.5), clips_per_second(0.0312), clips_per_second(0)
+    ('1234 clips/s', '0.031 clips/s', '')
+    """
+    if rate <= 0:
+        return ""
+    return f"{rate:.0f} clips/s" if rate >= 10 else f"{rate:.2g} clips/s"

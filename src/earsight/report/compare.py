@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from earsight import published
-from earsight.bootstrap import Difference, paired
 from earsight.errors import UsageError
 from earsight.metrics.base import higher_is_better, module_of, without_negatives
 from earsight.protocols import PROTOCOLS
-from earsight.results import Result
+from earsight.report import published
+from earsight.report.bootstrap import Difference, paired
+from earsight.report.results import Result
 
 TABLES = ("table2", "table3", "table5", "table6", "table7")
 """Published tables that reports stand beside unless one is named: all results but the ablations."""

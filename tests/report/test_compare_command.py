@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from reports import report, some_records
 
-from earsight.bootstrap import Difference
 from earsight.cli import main
 from earsight.commands.compare import words
-from earsight.published import tables
+from earsight.report.bootstrap import Difference
+from earsight.report.published import tables
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import numpy as np
 from earsight.errors import DataError
 from earsight.metrics.base import higher_is_better
 from earsight.report.figures import PALETTE, label, legend, new_figure, over, save
-from earsight.tabular import title
+from earsight.report.tables import title
 from earsight.training.log import LOG, read_log
 
 if TYPE_CHECKING:

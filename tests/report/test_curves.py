@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from earsight.curves import Series, Trace, draw, read_series, read_traces
 from earsight.errors import DataError
+from earsight.report.curves import Series, Trace, draw, read_series, read_traces
 
 
 def a_run(folder: Path, values: Sequence[float], epochs: Sequence[int] | None = None) -> Path:

@@ -13,7 +13,7 @@ from earsight.files import read_json
 from earsight.header import unusable
 from earsight.metrics.base import Records
 from earsight.protocols import Protocol
-from earsight.tabular import called
+from earsight.report.tables import called
 
 
 @dataclass(frozen=True)

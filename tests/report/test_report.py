@@ -16,8 +16,10 @@ from earsight.evaluation import Evaluation, measure
 from earsight.metrics import max_f1
 from earsight.metrics.base import Records
 from earsight.protocols import get
-from earsight.report import lines, percent, table, write_report
 from earsight.report.figures import Tile
+from earsight.report.groups import lines
+from earsight.report.tables import percent, table
+from earsight.report.write import write_report
 from earsight.types import Row
 
 EXACT = get("exact")

@@ -9,10 +9,10 @@ import torch
 from earsight.config import Inputs
 from earsight.data.clips import open_set
 from earsight.evaluation import Evaluation
-from earsight.gallery import choices, choose, groups
 from earsight.methods.base import Method
 from earsight.metrics.base import Records
 from earsight.protocols import get
+from earsight.report.gallery import choices, choose, groups
 from earsight.scoring import score
 from earsight.types import Maps
 

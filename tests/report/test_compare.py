@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from reports import entry, report, some_records, write
 
-from earsight import published
-from earsight.compare import Comparison, Shown, best, compare
 from earsight.errors import DataError, UsageError
-from earsight.results import read_report
+from earsight.report import published
+from earsight.report.compare import Comparison, Shown, best, compare
+from earsight.report.results import read_report
 
 METRICS = ("ap", "max_f1", "loc_acc")
 
@@ -211,6 +211,6 @@ def test_a_part_of_a_number_that_nothing_has_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_tables_that_fit_by_themselves_exist() -> None:
-    from earsight.compare import TABLES
+    from earsight.report.compare import TABLES
 
     assert set(TABLES) < {name for name, _ in published.tables()}

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from earsight import published
 from earsight.errors import UsageError
 from earsight.metrics.base import module_of
+from earsight.report import published
 
 LABELS = {
     "table1": "tab:dataset_size",
@@ -124,10 +124,11 @@ def test_published_numbers_need_no_torch() -> None:
 
 
 def test_the_numbers_are_part_of_the_package() -> None:
-    settings = Path(__file__).resolve().parents[1] / "pyproject.toml"
+    settings = Path(__file__).resolve().parents[2] / "pyproject.toml"
     assert published.FILE.is_file()
     assert (
-        f'"{published.FILE.name}"' in settings.read_text(encoding="utf-8").split("package-data]")[1].split("[tool")[0]
+        f'"report/{published.FILE.name}"'
+        in settings.read_text(encoding="utf-8").split("package-data]")[1].split("[tool")[0]
     )
 
 

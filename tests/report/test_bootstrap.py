@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from earsight import bootstrap
-from earsight.bootstrap import Difference, drawn, intervals, over_seeds, paired
 from earsight.draws import NAMES, Ordered, Room, counted
 from earsight.errors import DataError, UsageError
 from earsight.evaluation import measure
 from earsight.metrics.base import Records, hits, module_of, ratio
 from earsight.protocols import get
+from earsight.report import bootstrap
+from earsight.report.bootstrap import Difference, drawn, intervals, over_seeds, paired
 from earsight.types import Row
 
 EXACT = get("exact")

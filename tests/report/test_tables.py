@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from earsight.errors import UsageError
-from earsight.tabular import comment, render
+from earsight.report.tables import comment, render
 
 ROWS = [{"model": 'a, "b"', "AP": "61.20"}, {"model": "c_d", "AP": "-"}]
 

@@ -11,7 +11,7 @@ from reports import entry, report, some_records, write
 
 from earsight.errors import DataError, UsageError
 from earsight.protocols import get
-from earsight.results import read_report
+from earsight.report.results import read_report
 
 
 def test_a_report_is_read_back(tmp_path: Path) -> None:
