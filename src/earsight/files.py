@@ -158,9 +158,18 @@ def write_bytes(path: Path, content: bytes | memoryview) -> None:
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A csv file with the names of its columns in the first line, atomically."""
+    write_text(path, csv_text(header, rows))
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Values separated by commas, with the names of the columns in the first line.
+
+    >>> csv_text(("a", "b"), [("1", "x,y")])
+    'a,b\\n1,"x,y"\\n'
+    """
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([header, *rows])
-    write_text(path, text.getvalue())
+    return text.getvalue()
 
 
 def refuse_existing(paths: Iterable[Path], force: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from earsight import protocols
-from earsight.data.coco.splits import name_of, pairs_of
+from earsight.data.coco.lists import name_of, pairs_of
 from earsight.errors import DataError
 from earsight.metrics import interactive, loc_acc, max_f1, negatives, sizes, sweeps
 from earsight.metrics.base import Records, defined

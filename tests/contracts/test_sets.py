@@ -14,7 +14,7 @@ import pytest
 from earsight import registry
 from earsight.data.clips import ClipSet, open_set
 from earsight.data.coco import lists
-from earsight.data.coco.splits import pairs_of
+from earsight.data.coco.lists import pairs_of
 from earsight.data.controls import with_audio
 from earsight.errors import UsageError
 from earsight.media.write import write_png, write_wav

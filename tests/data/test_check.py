@@ -80,8 +80,8 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path: Path) -> None:
     (tmp_path / "frames/c.png").write_bytes(b"no picture")
     findings = check(listed(tmp_path, "abcd"))
     assert found(findings) == [("a", "missing"), ("b", "missing"), ("c", "unreadable")]
-    assert findings.problems[0].detail.startswith("no picture. Expected a.{jpg,jpeg,png} in")
-    assert findings.problems[1].detail.startswith("no picture and no sound. Expected b.{jpg,jpeg,png} in")
+    assert findings.problems[0].detail.startswith("no picture. Expected a.{jpg,jpeg,png,...} in")
+    assert findings.problems[1].detail.startswith("no picture and no sound. Expected b.{jpg,jpeg,png,...} in")
     assert "c.png: is not a media file of a known kind" in findings.problems[2].detail
     assert findings.good == ("d",)
     assert findings.failed

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from earsight.data.clips import open_set
-from earsight.data.coco import lists, splits
+from earsight.data.coco import lists
+from earsight.data.pairs import NOISE, SILENCE, synthetic
 from earsight.types import POSITIVE
 
 NAMES = {"neg_offscreen": "offscreen", "neg_image": "no_object", "neg_image_ambient": "ambience"}
 
 
 def test_every_split_has_the_clips_it_says() -> None:
-    counts = {split: Counter(pair.kind for pair in splits.pairs_of(split)) for split in splits.LISTS}
+    counts = {split: Counter(pair.kind for pair in lists.pairs_of(split)) for split in lists.SPLITS}
     assert counts["train"] == {"single": 1080, "multi": 262}
     assert counts["train_all"] == {"single": 1080, "multi": 524}
     assert counts["val"] == {"single": 200, "multi": 88, "offscreen": 244, "no_object": 40}
@@ -50,16 +51,16 @@ def test_a_pair_names_the_class_of_its_sound_and_an_active_window() -> None:
 
 def test_every_photo_of_the_interactive_split_is_heard_with_several_classes() -> None:
     heard: dict[str, set[str]] = {}
-    for pair in splits.pairs_of("interactive"):
+    for pair in lists.pairs_of("interactive"):
         heard.setdefault(pair.photo, set()).add(pair.label)
     assert Counter(map(len, heard.values())) == {2: 211, 3: 13}
 
 
 def test_silence_and_noise_come_with_photos_that_show_a_source() -> None:
-    seen = {pair.photo for pair in splits.pairs_of("test")}
-    for kind in (splits.SILENCE, splits.NOISE):
-        photos = [pair.photo for pair in splits.pairs_of("extended") if pair.kind == kind]
-        assert len(set(photos)) == len(photos) == splits.MADE
+    seen = {pair.photo for pair in lists.pairs_of("test")}
+    for kind in (SILENCE, NOISE):
+        photos = [pair.photo for pair in lists.pairs_of("extended") if pair.kind == kind]
+        assert len(set(photos)) == len(photos) == lists.MADE
         assert set(photos) <= seen
 
 
@@ -99,25 +100,23 @@ def test_the_folder_of_real_media_opens_and_reads(shared_media: Path) -> None:
             clip = clips.read(i, 8000, 3.0, draw=2)
             assert clip.frame.shape == (3, 256, 256)
             assert clip.waveform.shape == (24000,)
-            silent = clips.rows[i].kind == splits.SILENCE
+            silent = clips.rows[i].kind == SILENCE
             assert bool(clip.waveform.any()) is not silent
 
 
 def test_boxes_of_the_real_folder_agree_with_the_kinds_of_its_pairs(shared_media: Path) -> None:
-    from earsight.data.coco.media import Folder
-    from earsight.data.coco.official import _check_negatives
+    from earsight.data.coco.published import check_negatives
+    from earsight.data.sets.coco_esc import _boxes_in
 
-    boxes = Folder(shared_media / "coco_esc").boxes()
-    _check_negatives(boxes, "the folder")  # no negative shows what it must not
-    rows = splits.rows_of("extended", splits.pairs_of("extended"), boxes, "the folder")
+    boxes = _boxes_in(shared_media / "coco_esc" / "boxes.csv")
+    check_negatives(boxes, "the folder")  # no negative shows what it must not
+    rows = lists.rows_of("extended", lists.pairs_of("extended"), boxes, "the folder")
     assert all(bool(row.boxes) == (row.kind == POSITIVE) for row in rows)
 
 
 @pytest.mark.parametrize("kind", ["silence", "noise"])
 def test_what_is_made_up_is_the_same_every_time(kind: str) -> None:
-    from earsight.data.coco.pairs import made
-
-    one, two = made(kind, "000000000042", 1000), made(kind, "000000000042", 1000)
+    one, two = (synthetic(kind, "000000000042", 1000) for _ in range(2))
     assert (one == two).all()
     assert bool(one.any()) is (kind == "noise")
-    assert bool((one == made(kind, "000000000064", 1000)).all()) is (kind == "silence")
+    assert bool((one == synthetic(kind, "000000000064", 1000)).all()) is (kind == "silence")

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from earsight.data.pack import span
+from earsight.data.clips import sound_window
 from earsight.data.shard import SCHEMA, Shard, Stored, encode
 from earsight.errors import DataError
 from earsight.types import Row
@@ -55,7 +55,7 @@ def test_senseless_times_are_the_beginning(tmp_path: Path, time: float) -> None:
     odd = stored()._replace(time=time)
     shard = Shard(write(tmp_path / "odd.arrow", [odd, odd]), 0, 2)
     assert shard.stored(0).time == 0.0
-    assert span(50, shard.stored(1).time, 10, 2.0) == (0, 20, 0.0)
+    assert sound_window(50, shard.stored(1).time, 10, 2.0) == (0, 20, 0.0)
 
 
 def mapped(array: np.ndarray, path: Path) -> bool:

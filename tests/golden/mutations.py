@@ -110,8 +110,8 @@ MUTATIONS = [
     (
         "sound cut one sample late",
         "data/clips.py",
-        "    start = min(max(start, 0), len(waveform) - samples)\n",
-        "    start = min(max(start + 1, 0), len(waveform) - samples)\n",
+        "    return waveform[first:last]\n",
+        "    return waveform[first + 1 : last + 1]\n",
         "tests/data/test_clips.py src/earsight/data/clips.py",
     ),
     (

@@ -18,10 +18,11 @@ import numpy as np
 from earsight.config import Inputs, need, need_workers
 from earsight.data.clips import ClipSet, Limited
 from earsight.data.footage import mistimed, still
-from earsight.data.layout import PICTURES, Listed
+from earsight.data.layout import Listed
 from earsight.data.parallel import in_order
 from earsight.data.truth import truth_cells
 from earsight.errors import MediaError, UsageError
+from earsight.media.accept import kind_of
 from earsight.media.read import probe
 from earsight.types import F32, U8, Row, floats
 
@@ -163,7 +164,7 @@ def _sound_problems(waveform: F32, files: Files | None) -> Iterator[tuple[str, s
 def _video_problems(files: Files | None) -> Iterator[tuple[str, str]]:
     """Of clips whose picture comes from a video."""
     picture, sound = files or (None, None)
-    if picture is None or picture.suffix[1:].lower() in PICTURES:
+    if picture is None or kind_of(picture) == "picture":
         return
     info = probe(picture)
     if not info.has_video:

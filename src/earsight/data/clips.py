@@ -242,6 +242,18 @@ def fit_waveform(waveform: W, rate: int, time: float, samples: int) -> W:
     if len(waveform) < samples:
         repeated: W = waveform[np.arange(samples) % len(waveform)]
         return repeated
-    start = round(time * rate - samples / 2)
-    start = min(max(start, 0), len(waveform) - samples)
-    return waveform[start : start + samples]
+    first, last, _ = sound_window(len(waveform), time, rate, samples / rate)
+    return waveform[first:last]
+
+
+def sound_window(samples: int, time: float, rate: int, seconds: float) -> tuple[int, int, float]:
+    """The part of a sound that is `seconds` long around `time`, or all when it is shorter; and where `time` is in it.
+
+    >>> sound_window(100, 5.0, 10, 2.0), sound_window(15, 1.5, 10, 2.0), sound_window(100, 0.5, 10, 2.0)
+    ((40, 60, 1.0), (0, 15, 1.5), (0, 20, 0.5))
+    """
+    wanted = max(1, round(rate * seconds))
+    if samples <= wanted:
+        return 0, samples, min(max(time, 0.0), seconds)
+    start = min(max(round(time * rate - wanted / 2), 0), samples - wanted)
+    return start, start + wanted, min(max(time - start / rate, 0.0), seconds)

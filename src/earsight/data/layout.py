@@ -2,13 +2,13 @@
 
 A root folder holds, as the published code of the field has it,
 
-    frames/ID.jpg   (jpeg, png)      the picture
+    frames/ID.jpg   (png, ...)       the picture
     audio/ID.wav    (flac, mp3, ...) the sound, of which the middle is heard
     videos/ID.mp4   (mkv, webm, ...) both, for clips that have no file in frames/ or audio/
 
 The three may also lie in a folder inside the root that has the set's name (root/vggss/frames), so that one root can
 hold several sets. Which of several files is taken never depends on what was read before: the root goes before the
-folders inside it, frames and audio before videos, and the kinds of file in the order they are given here.
+folders inside it, frames and audio before videos, and the kinds of file in the order of `ENDINGS`.
 
 Of a video of about ten seconds the frame at 5.0 s is seen, since the boxes of VGG-SS were drawn on the 125th frame of a
 clip of ten seconds at 25 frames per second; of any other the frame in the middle. The sound of a video is heard around
@@ -20,19 +20,22 @@ worker would list them again in every epoch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from earsight.data.clips import ClipSet
 from earsight.errors import DataError, MediaError
-from earsight.media.read import probe, read_audio, read_frame
+from earsight.media.accept import PICTURES, SOUNDS, VIDEOS, kind_of
 from earsight.types import F32, Clip, Row
 
-PICTURES = ("jpg", "jpeg", "png")
-SOUNDS = ("wav", "flac", "mp3", "ogg", "opus", "m4a", "aac")
-VIDEOS = ("mp4", "mkv", "webm", "mov", "avi")
-FOLDERS = {"frames": PICTURES, "audio": SOUNDS, "videos": VIDEOS}
+_USUAL = (".jpg", ".jpeg", ".png", ".wav", ".flac", ".mp3", ".ogg", ".mp4", ".mkv", ".webm")
+ENDINGS = {
+    kind: (*(one for one in _USUAL if one in known), *sorted(known - set(_USUAL)))
+    for kind, known in (("picture", PICTURES), ("sound", SOUNDS), ("video", VIDEOS))
+}
+"""The endings of each kind of file in the order in which they are looked for: the usual ones first."""
+_FOLDERS = {"frames": "picture", "audio": "sound", "videos": "video"}
 ANNOTATED = 5.0
 """Seconds into a clip of ten at which the boxes of VGG-SS were drawn."""
 
@@ -52,18 +55,20 @@ class Layout:
 
     def picture(self, name: str) -> Path | None:
         """The file that shows the recording: a picture, or else a video."""
-        return self._find(name, ("frames", "videos"))
+        return self._find("frames", name)
 
     def sound(self, name: str) -> Path | None:
         """The file in which the recording is heard: a sound, or else a video."""
-        return self._find(name, ("audio", "videos"))
+        return self._find("audio", name)
 
     def read(self, id: str, picture: str, sound: str, rate: int, seconds: float) -> Clip:
         """A clip that shows one recording and lets another be heard, with up to `seconds` of its sound."""
-        seen = self.picture(picture) or self._refuse(picture, "picture", ("frames", "videos"))
-        heard = self.sound(sound) or self._refuse(sound, "sound", ("audio", "videos"))
-        frame, _ = read_frame(seen, _moment(probe(seen).duration) if _is_video(seen) else 0.0)
-        waveform, time = _heard(heard, rate, seconds)
+        from earsight.media.read import probe, read_frame  # sets are opened without what decodes media
+
+        seen = self.picture(picture) or self._refuse(picture, "picture", "frames")
+        heard = self.sound(sound) or self._refuse(sound, "sound", "audio")
+        frame, _ = read_frame(seen, _moment(probe(seen).duration) if kind_of(seen) == "video" else 0.0)
+        waveform, time = _read_sound(heard, rate, seconds)
         return Clip(id, frame, waveform, rate, time)
 
     def bases(self) -> list[Path]:
@@ -73,26 +78,38 @@ class Layout:
         return [self.root, *(self.root / name for name in self.inside if (self.root / name).is_dir())]
 
     @cached_property
-    def _folders(self) -> dict[str, list[Path]]:
-        """The folders of each kind that are there, looked up once."""
-        return {kind: [base / kind for base in self.bases() if (base / kind).is_dir()] for kind in FOLDERS}
+    def _there(self) -> dict[str, list[Path]]:
+        """The folders of each name that are there, looked up once."""
+        return {name: [base / name for base in self.bases() if (base / name).is_dir()] for name in _FOLDERS}
 
-    def _find(self, name: str, kinds: Sequence[str]) -> Path | None:
-        return next((path for path in self._candidates(name, kinds) if path.is_file()), None)
+    def _find(self, folder: str, name: str) -> Path | None:
+        """The file of a recording in `folder`, or else in videos."""
+        found = (find_file(self._there[one], name, _FOLDERS[one]) for one in (folder, "videos"))
+        return next((path for path in found if path is not None), None)
 
-    def _candidates(self, name: str, kinds: Sequence[str]) -> Iterator[Path]:
-        if name in ("", ".", "..") or any(mark in name for mark in "/\\\0"):
-            raise MediaError(name, "is not the name of a recording.", "Expected a file name without its ending.")
-        for kind in kinds:
-            for folder in self._folders[kind]:
-                yield from (folder / f"{name}.{ending}" for ending in FOLDERS[kind])
-
-    def _refuse(self, name: str, what: str, kinds: Sequence[str]) -> Path:
+    def _refuse(self, name: str, what: str, folder: str) -> Path:
         if self.root is None:
             raise MediaError(name, f"has no {what}, since no folder was given.", "Pass --data DIR.")
-        where = [f"{name}.{{{','.join(FOLDERS[kind])}}} in {self.root / kind}" for kind in kinds]
+        places = " or ".join(f"{file_names(name, _FOLDERS[one])} in {self.root / one}" for one in (folder, "videos"))
         also = f" (or inside {', '.join(str(self.root / one) for one in self.inside)})" if self.inside else ""
-        raise MediaError(name, f"has no {what}.", f"Expected {' or '.join(where)}{also}.")
+        raise MediaError(name, f"has no {what}.", f"Expected {places}{also}.")
+
+
+def find_file(folders: Iterable[Path], name: str, kind: str) -> Path | None:
+    """The first file of that name, of a kind in ENDINGS, in these folders."""
+    if name in ("", ".", "..") or any(mark in name for mark in "/\\\0"):
+        raise MediaError(name, "is not the name of a recording.", "Expected a file name without its ending.")
+    paths = (folder / f"{name}{ending}" for folder in folders for ending in ENDINGS[kind])
+    return next((path for path in paths if path.is_file()), None)
+
+
+def file_names(name: str, kind: str) -> str:
+    """The names a file may have, for messages.
+
+    >>> file_names("a", "picture")
+    'a.{jpg,jpeg,png,...}'
+    """
+    return f"{name}.{{{','.join(ending[1:] for ending in ENDINGS[kind][:3])},...}}"
 
 
 class Listed(ClipSet):
@@ -112,10 +129,6 @@ class Listed(ClipSet):
         return self.layout.picture(row.picture or row.id), self.layout.sound(row.sound or row.id)
 
 
-def _is_video(path: Path) -> bool:
-    return path.suffix[1:] in VIDEOS
-
-
 def _moment(duration: float | None) -> float:
     """The time in a video that its clip is about.
 
@@ -125,12 +138,14 @@ def _moment(duration: float | None) -> float:
     return ANNOTATED if duration is None or 9 <= duration <= 11 else duration / 2
 
 
-def _heard(path: Path, rate: int, seconds: float) -> tuple[F32, float]:
+def _read_sound(path: Path, rate: int, seconds: float) -> tuple[F32, float]:
     """Sound around the moment of a video or the middle of a sound file, and where that moment is in it."""
-    duration = probe(path).duration
-    if duration is None and not _is_video(path):
+    from earsight.media.read import probe, read_audio
+
+    duration, video = probe(path).duration, kind_of(path) == "video"
+    if duration is None and not video:
         duration = len(read_audio(path, rate)) / rate  # some containers do not say how long they play
-    moment = _moment(duration) if _is_video(path) or duration is None else duration / 2
+    moment = _moment(duration) if video or duration is None else duration / 2
     latest = max(0.0, duration - seconds) if duration is not None else float("inf")
     start = min(max(0.0, moment - seconds / 2), latest)
     waveform = read_audio(path, rate, start, seconds)

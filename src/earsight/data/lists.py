@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from earsight.data.boxes import usable
 from earsight.data.files import read_columns, read_first, read_text
 from earsight.errors import DataError
 from earsight.files import parse_json
@@ -79,16 +80,6 @@ def read_annotations(path: Path) -> dict[str, Annotated]:
             raise DataError(f"Expected every file once in {path}, but got {id} again as entry {number}. Remove it.")
         found[id] = Annotated(label, tuple(box for box in boxes if box is not None))
     return found
-
-
-def usable(box: Box) -> Box | None:
-    """A box clipped to the picture, or None when nothing is left of it.
-
-    >>> usable((-0.5, 0.25, 0.5, 2.0)), usable((0.4, 0.2, -2.88e16, 0.9))
-    ((0.0, 0.25, 0.5, 1.0), None)
-    """
-    x0, y0, x1, y1 = (float(min(max(value, 0.0), 1.0)) for value in box)
-    return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None
 
 
 def read_pairs(path: Path, *, published: bool = True) -> list[Pair]:

@@ -18,7 +18,7 @@ from stat import S_ISREG
 from typing import Any, NamedTuple
 
 from earsight import registry
-from earsight.data.clips import ClipSet
+from earsight.data.clips import ClipSet, sound_window
 from earsight.data.jpeg import decode_jpeg, jpeg_size
 from earsight.data.manifest import BEGUN, MANIFEST, is_pack, is_split, read_manifest, shard_path, splits_in
 from earsight.data.shard import Shard, Stored, damaged
@@ -78,10 +78,16 @@ def _version(path: Path) -> _Version:
 
 
 class Packed(ClipSet):
-    """The clips of a split's folder. Shards are opened when a clip of theirs is read."""
+    """The clips of a split's folder. Shards are opened when a clip of theirs is read.
 
-    def __init__(self, folder: Path, spec: str | None = None) -> None:
-        self.folder, self.manifest = folder, read_manifest(folder)
+    Args:
+        folder: of the split.
+        spec: "set:split" that is expected there.
+        prepared: what `earsight data prepare` was told, where that is not the same.
+    """
+
+    def __init__(self, folder: Path, spec: str | None = None, prepared: str = "") -> None:
+        self.folder, self.manifest, self._prepared = folder, read_manifest(folder), prepared
         if spec is not None and self.manifest.set != spec:
             raise DataError(
                 f"Expected {spec} in {folder}, but got {self.manifest.set}. Name the folder as it was, or pack it anew."
@@ -110,7 +116,7 @@ class Packed(ClipSet):
 
     def _sound(self, stored: Stored, seconds: float) -> Sound:
         rate = self.manifest.settings.rate
-        start, stop, time = span(len(stored.wave), stored.time, rate, seconds)
+        start, stop, time = sound_window(len(stored.wave), stored.time, rate, seconds)
         return Sound(stored.wave[start:stop], rate, time)
 
     def _picture(self, index: int, stored: Stored) -> U8:
@@ -137,7 +143,7 @@ class Packed(ClipSet):
             raise UsageError(
                 f"Expected {seconds:g} s of sound at {rate} samples per second, but {self.manifest.set} was packed in "
                 f"{self.folder.parent} with {packed.seconds:g} s at {packed.rate}. Run: earsight data prepare "
-                f"{self.manifest.set}{_folder(self.manifest.set)} --out OTHER --rate {rate} "
+                f"{self._prepared or self.manifest.set + _folder(self.manifest.set)} --out OTHER --rate {rate} "
                 f"--seconds {max(seconds, packed.seconds):g}"
             )
 
@@ -202,16 +208,3 @@ class Packed(ClipSet):
     def __getstate__(self) -> dict[str, Any]:
         # Every process maps the files for itself, and looks at them itself.
         return {**self.__dict__, "_open": {}, "_found_right": set()}
-
-
-def span(samples: int, time: float, rate: int, seconds: float) -> tuple[int, int, float]:
-    """The part of a sound that is `seconds` long around `time`, or all when it is shorter; and where `time` is in it.
-
-    >>> span(100, 5.0, 10, 2.0), span(15, 1.5, 10, 2.0), span(100, 0.5, 10, 2.0)
-    ((40, 60, 1.0), (0, 15, 1.5), (0, 20, 0.5))
-    """
-    wanted = max(1, round(rate * seconds))
-    if samples <= wanted:
-        return 0, samples, min(max(time, 0.0), seconds)
-    start = min(max(round(time * rate - wanted / 2), 0), samples - wanted)
-    return start, start + wanted, min(max(time - start / rate, 0.0), seconds)

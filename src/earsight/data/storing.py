@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from earsight.data.clips import ClipSet
+from earsight.data.clips import ClipSet, sound_window
 from earsight.data.jpeg import encode_jpeg
 from earsight.data.manifest import Settings
-from earsight.data.pack import LONGEST, span
+from earsight.data.pack import LONGEST
 from earsight.data.shard import LETTERS, Stored, sound_row
 from earsight.data.view import resized
 from earsight.errors import DataError, MediaError
@@ -46,7 +46,7 @@ def store(source: Source, index: int) -> Stored:
     except MediaError as error:
         return Stored(np.zeros(0, np.uint8), 0, 0, np.zeros(0, np.int16), 0.0, _text(str(error))[:LONGEST_NAME])
     frame = np.frombuffer(encode_jpeg(resized(clip.frame, height, width).numpy(), settings.quality), np.uint8)
-    start, stop, moment = span(len(clip.waveform), clip.time, settings.rate, settings.seconds)
+    start, stop, moment = sound_window(len(clip.waveform), clip.time, settings.rate, settings.seconds)
     scaled = np.round(np.nan_to_num(floats(clip.waveform[start:stop]), posinf=1, neginf=-1) * 32768)
     return Stored(frame, height, width, np.clip(scaled, -32768, 32767).astype("<i2"), float(moment))
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from earsight.data.boxes_xml import read_boxes
+from earsight.data.boxes import read_boxes_xml
 from earsight.data.clips import ClipSet
 from earsight.data.layout import Layout, Listed
 from earsight.data.lists import check_rows, negative_rows, read_ids, read_pairs, some
@@ -98,7 +98,7 @@ def _boxes(split: str, listed: list[str], layout: Layout) -> dict[str, tuple[Box
             f"files of Flickr-SoundNet there; to do without some clips, take them out of a {_ANNOTATED[split]} of your "
             f"own in {layout.root}."
         )
-    boxes = {id: read_boxes(path) for id, path in files.items() if path is not None}
+    boxes = {id: read_boxes_xml(path) for id, path in files.items() if path is not None}
     if not any(boxes.values()):
         raise DataError(
             f"Expected bbox nodes in the XML files of {folders[0]}, but got none in {len(boxes)} files. "

@@ -28,7 +28,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
 
-from earsight.data.boxes_csv import number, read_boxes, read_lines
+from earsight.data.boxes import number, read_boxes, read_lines
 from earsight.data.clips import ClipSet
 from earsight.data.lists import some
 from earsight.data.same_names import same_names
