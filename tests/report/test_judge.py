@@ -10,13 +10,18 @@ import pytest
 
 from earsight.evaluation import Evaluation
 from earsight.protocols import get
-from earsight.report.card import ALIKE, Drop, warnings_of
+from earsight.report.bootstrap import Difference
+from earsight.report.card import ALIKE, warnings_of
 
 Make = Callable[..., Evaluation]
 
 
+def lost(value: float, low: float, high: float) -> Difference:
+    return Difference(value, low, high, 0.1, 200, 0)
+
+
 def test_a_good_model_on_a_whole_list_has_none(make: Make) -> None:
-    drops = {"shuffled": {"loc_acc": Drop(0.2, (0.1, 0.3)), "ap": Drop(0.2, (0.1, 0.3))}}
+    drops = {"shuffled": {"loc_acc": lost(0.2, 0.1, 0.3), "ap": lost(0.2, 0.1, 0.3)}}
     assert warnings_of(make(), (0.3, (0.25, 0.35)), drops) == ()
 
 
@@ -45,7 +50,7 @@ def test_localization_no_better_than_the_middle_is_told(make: Make, high: float,
 
 
 def test_a_model_that_does_not_listen_is_told(make: Make) -> None:
-    small, unsure, sure = Drop(0.004, (0.001, 0.007)), Drop(0.05, (-0.01, 0.11)), Drop(0.05, (0.02, 0.08))
+    small, unsure, sure = lost(0.004, 0.001, 0.007), lost(0.05, -0.01, 0.11), lost(0.05, 0.02, 0.08)
     (told,) = warnings_of(make(), None, {"shuffled": {"loc_acc": small, "ap": unsure}})
     assert told == (
         "With another clip's sound it loses +0.40 points of LocAcc and +5.00 points of AP, which could be chance: "
@@ -53,11 +58,11 @@ def test_a_model_that_does_not_listen_is_told(make: Make) -> None:
     )
     (told,) = warnings_of(make(), None, {"shuffled": {"loc_acc": small, "ap": small}})
     assert told.startswith("With another clip's sound it loses only +0.40 points of LocAcc")
-    gain = Drop(-0.05, (-0.11, 0.01))
+    gain = lost(-0.05, -0.11, 0.01)
     (told,) = warnings_of(make(), None, {"silent": {"loc_acc": gain}})
     assert told == "With silence it loses nothing (-5.00 points of LocAcc): it does not seem to listen."
     assert warnings_of(make(), None, {"silent": {"loc_acc": sure, "ap": small}}) == ()
-    undefined = Drop(float("nan"), (float("nan"), float("nan")))
+    undefined = lost(float("nan"), float("nan"), float("nan"))
     assert warnings_of(make(), None, {"silent": {"loc_acc": undefined, "ap": undefined}}) == ()
 
 

@@ -58,6 +58,10 @@ class Group:
         return self.evaluations[0].set_name
 
     @property
+    def title(self) -> str:
+        return f"{self.set_name}, protocol {self.protocol.name}"
+
+    @property
     def full_list_hash(self) -> str:
         """Of the list that all evaluations share, with the clips that some of them could not use."""
         return _full(self.evaluations[0])
@@ -87,6 +91,11 @@ class Group:
     def models(self) -> list[Evaluation]:
         """The evaluations with the sound that belongs to each clip."""
         return [e for e in self.evaluations if e.audio == "real"]
+
+    @property
+    def real(self) -> list[int]:
+        """Positions of the models among the evaluations."""
+        return [at for at, e in enumerate(self.evaluations) if e.audio == "real"]
 
     @property
     def centre(self) -> Evaluation | None:
@@ -307,14 +316,14 @@ def details(group: Group) -> dict[str, list[dict[str, str]]]:
     return {title: rows for title, rows in found.items() if rows}
 
 
-def choices(protocol: Protocol) -> list[dict[str, str]]:
-    """Every choice of a protocol, with what it decides."""
+def choices(protocol: Protocol, about: bool = True) -> list[dict[str, str]]:
+    """Every choice of a protocol and, with `about`, what it decides."""
     words: dict[object, str] = {True: "yes", False: "no"}
     rows = []
     for name, value in asdict(protocol).items():
         if name != "name":
             said = words[value] if isinstance(value, bool) else str(value)
-            rows.append({"choice": name, "value": said, "what it decides": _CHOICES.get(name, "")})
+            rows.append({"choice": name, "value": said, **({"what it decides": _CHOICES[name]} if about else {})})
     return rows
 
 

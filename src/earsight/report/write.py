@@ -15,8 +15,7 @@ from earsight.files import write_bytes, write_text
 from earsight.report.card import Card
 from earsight.report.figures import Plot, Tile, ap_by_iou, drawn, model_plots, overlay_grid, training_curve
 from earsight.report.groups import Group, called, groups, names, slug
-from earsight.report.markdown import markdown_card
-from earsight.report.page import Content, web_page
+from earsight.report.page import Content, markdown_card, web_page
 
 
 def write_report(
