@@ -29,9 +29,11 @@ from earsight.models.encoders import Encoders
 
 TIMES = 3
 COMMAND = """
-import gc, json, sys, time
+import json, sys, time
 from pathlib import Path
-from earsight.commands import evaluate
+from earsight import evaluation
+from earsight.cli import evaluations
+from earsight.cli.evaluate import Eval, run
 
 weights, on, data, device, out, told = sys.argv[1:]
 seconds = {"start": time.time() - float(Path(told).read_text())}
@@ -45,11 +47,10 @@ def clocked(module, name, what):
         return found
     setattr(module, name, work)
 
-clocked(evaluate, "evaluate_all", "passes")
-clocked(evaluate, "center_prior", "centre_prior")
-clocked(evaluate, "write_report", "report")
-gc.freeze()
-evaluate.run([Path(weights)], [on], data=Path(data), device=device, out=Path(out), protocol=["official"])
+clocked(evaluation, "evaluate_all", "passes")
+clocked(evaluation, "center_prior", "centre_prior")
+clocked(evaluations, "write_report", "report")
+run(Eval(weights=(Path(weights),), on=(on,), data=Path(data), device=device, out=Path(out), protocol=("official",)))
 seconds["all"] = time.time() - float(Path(told).read_text())
 Path(told).write_text(json.dumps(seconds))
 """

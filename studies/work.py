@@ -16,7 +16,7 @@ import torch
 
 from earsight import protocols
 from earsight.checkpoint import WEIGHTS, Weights, load_weights
-from earsight.commands.screen import flat
+from earsight.cli.screen import flat
 from earsight.data.clips import ClipSet, open_set
 from earsight.data.controls import Audio
 from earsight.errors import UsageError

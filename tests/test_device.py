@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from earsight.commands.evaluate import run
+from earsight.cli.evaluate import Eval, run
 from earsight.device import own_device
 from earsight.errors import CheckpointError
 
@@ -43,5 +43,5 @@ def test_evaluation_makes_its_gpu_the_current_one_before_any_work(
 ) -> None:
     monkeypatch.setenv("LOCAL_RANK", rank)
     with pytest.raises(CheckpointError, match="Expected"):
-        run([tmp_path / "none.safetensors"], ["toybox"], device=device)
+        run(Eval(weights=(tmp_path / "none.safetensors",), on=("toybox",), device=device))
     assert current == [torch.device("cuda:1")]

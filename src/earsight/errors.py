@@ -11,12 +11,12 @@ from earsight.escape import visible
 
 
 def how_to_install(extra: str) -> str:
-    """What to type for an extra that is missing. There is no release yet: it is installed from a clone.
+    """What to type for an extra that is missing.
 
     >>> how_to_install("app")
-    "in a clone of earsight: pip install -e '.[app]'"
+    "pip install 'earsight[app]'"
     """
-    return f"in a clone of earsight: pip install -e '.[{extra}]'"
+    return f"pip install 'earsight[{extra}]'"
 
 
 class EarsightError(Exception):

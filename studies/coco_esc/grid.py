@@ -16,7 +16,7 @@ import numpy as np
 
 from earsight import protocols
 from earsight.checkpoint import load_weights
-from earsight.commands.trained import threshold_of
+from earsight.cli.evaluations import threshold_of
 from earsight.data.clips import ClipSet, Some, open_set
 from earsight.data.truth import truth_map
 from earsight.evaluation import evaluate_all

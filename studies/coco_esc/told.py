@@ -6,7 +6,7 @@ import shlex
 from dataclasses import replace
 from typing import Any
 
-from earsight.commands.screen import flat
+from earsight.cli.screen import flat
 from earsight.recipes import RECIPES
 from earsight.training.job import Job
 

@@ -10,7 +10,7 @@ import torch
 
 import tiny
 from earsight.checkpoint import save_weights
-from earsight.commands.evaluate import run
+from earsight.cli.evaluate import Eval, run
 from earsight.methods.base import build
 from tiny import processes
 
@@ -18,8 +18,8 @@ from tiny import processes
 def evaluated(weights: Path, out: Path) -> int:
     """The command as each process of a torchrun runs it."""
     torch.manual_seed(int(os.environ.get("RANK", "0")))  # nothing may depend on it
-    sets = ["tiny.tones:val", "tiny.tones:torn"]
-    return run([weights], sets, protocol=["exact", "official", "paper"], batch_size=5, device="cpu", out=out)
+    sets, how = ("tiny.tones:val", "tiny.tones:torn"), ("exact", "official", "paper")
+    return run(Eval(weights=(weights,), on=sets, protocol=how, batch_size=5, device="cpu", out=out))
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 import small
 
 from earsight.cli import main
-from earsight.cli.export import Export
+from earsight.cli.convert import Export
 from earsight.export import Exported
 from earsight.onnxfile import OnnxModel
 

@@ -161,7 +161,7 @@ MUTATIONS = [
         "localize/localizer.py",
         "boxes_of(region(score, low, high), score)",
         "boxes_of(region(score, low, high)[::2, ::2], score)",
-        "tests/localize tests/commands/test_localize.py",
+        "tests/localize tests/cli/test_localize.py",
     ),
     (
         "resume: epoch begins again",

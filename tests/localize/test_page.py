@@ -11,7 +11,7 @@ from pathlib import Path
 import make
 import pytest
 
-from earsight.cli.using import Localize
+from earsight.cli.localize import Localize
 from earsight.localize import Localizer, localize_video
 from earsight.localize.timeline import SILENCE_DB, VERSION
 

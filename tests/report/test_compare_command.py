@@ -11,7 +11,7 @@ import pytest
 from reports import report, some_records
 
 from earsight.cli import main
-from earsight.commands.compare import words
+from earsight.cli.compare import words
 from earsight.report.bootstrap import Difference
 from earsight.report.published import tables
 

@@ -1,0 +1,270 @@
+"""`earsight eval`: weights on sets, in one table beside the controls and priors that give its numbers a meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+from earsight import protocols, registry
+from earsight.cli.screen import note, progress
+from earsight.cli.settings import Device, Many, Switch, command_line, imports_frozen, need_once, require, word
+from earsight.config import need, need_workers
+from earsight.errors import EarsightError, UsageError
+from earsight.files import refuse_existing
+
+if TYPE_CHECKING:
+    import torch
+
+    from earsight.checkpoint import Weights
+    from earsight.data.clips import ClipSet
+    from earsight.data.controls import Audio
+    from earsight.evaluation import Evaluation, Failures
+    from earsight.object_prior import ObjectPrior
+    from earsight.protocols import Protocol
+    from earsight.report.figures import Tile
+
+
+@dataclass(frozen=True, kw_only=True)
+class Eval:
+    """Measure weights on sets: one table with controls, centre prior, floor and ceiling."""
+
+    weights: Annotated[Many, word("WEIGHTS")]
+    """Weights files or folders of runs."""
+    on: Annotated[tuple[str, ...], word("SET", default=None)]
+    """Test sets, NAME or NAME:SPLIT (earsight list sets)."""
+    data: Annotated[Path | None, word("DIR")] = None
+    """Folder of the data, for sets that need one."""
+    protocol: Annotated[tuple[str, ...], word("NAME")] = ()
+    """Evaluation protocols (earsight list protocols); by default the one the weights were made with."""
+    level: Annotated[float | None, word("SCORE")] = None
+    """Pixel threshold of the protocol `universal`; by default the one stored with the weights."""
+    audio: Literal["all", "real", "shuffled", "silent"] = "all"
+    """Which sound is heard: a model that listens does worse with another clip's sound, or with none."""
+    batch_size: int | None = None
+    """Clips at a time; changes the speed and nothing else. By default what suits the device."""
+    device: Device = "auto"
+    """Where to compute."""
+    workers: int | None = None
+    """Processes that read clips; 0 reads in this one. By default 0 on a CPU, and one a core on a GPU, at most 12."""
+    limit: Annotated[int, word("N")] = 0
+    """Use at most this many clips of each set."""
+    only: Annotated[Path | None, word("FILE")] = None
+    """Measure only the clips whose pictures this file names, one a line: a clean list of earsight data audit."""
+    max_failed: float = 0.05
+    """Share of a set's clips that may be missing or unreadable; they are counted and named, never replaced."""
+    object_prior: Annotated[float | None, word("ALPHA")] = None
+    """Add to the maps where objects are (OGL): ALPHA is the share of the model's own map. Published: 0.9 and 0.4."""
+    object_fusion: Literal["slavc", "ezvsl"] = "slavc"
+    """How both are added: scores on fixed scales (SLAVC, with 0.9), or each map stretched (EZ-VSL, with 0.4)."""
+    object_weights: Annotated[str, word("imagenet|FILE", default=None)] = "imagenet"
+    """The network that sees objects: ImageNet's, a file with weights of a ResNet-18, or a run of the method ogl."""
+    save_maps: Annotated[Path | None, word("FILE")] = None
+    """Write the maps to this .npz file too, for earsight score or for other programs."""
+    out: Annotated[Path | None, word("DIR", "-o")] = None
+    """Write the report card here: a web page, numbers, records, table, plots."""
+    force: Switch = False
+    """Replace a report that is there."""
+    json: Switch = False
+    """Print JSON instead of the table."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """Weights with what goes into the table beside their numbers."""
+
+    weights: Weights
+    device: torch.device
+    name: str
+    protocols: Sequence[Protocol]
+    training: dict[str, Any]
+    warnings: tuple[str, ...] = ()
+
+
+def run(settings: Eval) -> int:
+    """Evaluate every weights file on every set; a report goes to `out`. Without `protocol`, each file's own is used.
+
+    The processes of a torchrun share the clips; the first one prints and writes.
+    """
+    require("train", "torch", "torchvision")
+    from earsight import distributed
+    from earsight.cli.evaluations import leaks_of, present, refuse_report, threshold_of
+    from earsight.data.clips import open_set
+    from earsight.data.controls import Audio
+    from earsight.device import own_device, pick_device
+    from earsight.evaluation import center_prior, need_truth
+    from earsight.object_prior import ObjectPrior
+
+    weights, on, out, save_maps = settings.weights, settings.on, settings.out, settings.save_maps
+    need(len(weights) > 0, "at least one weights file or run", "none", "For example: earsight eval RUN --on toybox")
+    need(len(on) > 0, "at least one set after --on", "none", f"Known: {', '.join(registry.names('set'))}.")
+    if settings.workers is not None:
+        need_workers(settings.workers)
+    prior = ObjectPrior.asked(settings.object_prior, settings.object_fusion, settings.object_weights)
+    refuse_report(settings)  # said before the work, not after it
+    refuse_existing([save_maps] if save_maps is not None else [], settings.force)
+    if save_maps is not None and len(weights) * len(on) > 1:
+        raise UsageError(
+            f"Expected one weights file and one set with --save-maps, but got {len(weights)} and {len(on)}. "
+            "Save the maps of each with a command of its own."
+        )
+    chosen = pick_device(settings.device)
+    device = own_device(chosen)
+    distributed.start(chosen)
+    sets = [open_set(spec, settings.data, limit=settings.limit, only=settings.only) for spec in on]
+    for line in dict.fromkeys(line for one in sets for line in one.notes):
+        note(line)
+    need_once("each set once after --on", [one.name for one in sets])
+    for clip_set in sets:  # said before the work on the first
+        need_truth(clip_set)
+    found: list[Evaluation] = []
+    tiles: Mapping[str, Sequence[Tile]] = {}
+    for path, name in zip(weights, model_names(weights), strict=True):
+        model = loaded(path, device, name, prior, settings)
+        for clip_set in sets:
+            warned = replace(model, warnings=(*leaks_of(model.weights, settings.data, clip_set), *model.warnings))
+            unreadable: Failures = ()
+            for audio in get_args(Audio) if settings.audio == "all" else (settings.audio,):
+                if audio != settings.audio and audio == "shuffled" and len(clip_set) - len(unreadable) < 2:
+                    note(f"{clip_set.name} is not measured with shuffled audio, which needs at least 2 clips")
+                    continue
+                # Pictures are of the first model and set; they and saved maps are what the real sound gives.
+                draws = out is not None and audio == "real" and not tiles
+                many = evaluated(warned, clip_set, audio, settings, keep_maps=draws, unreadable=unreadable)
+                unreadable = many[0].failures
+                if draws and distributed.rank() == 0:
+                    tiles = pictures(many, clip_set, model.weights)
+                if save_maps is not None and audio in ("real", settings.audio) and distributed.rank() == 0:
+                    save(save_maps, many[0], settings)
+                levels = [threshold_of(model.weights, one.protocol) for one in many]
+                found += [
+                    replace(one, maps=None, training=model.training, threshold=level)
+                    for one, level in zip(many, levels, strict=True)
+                ]
+    if distributed.rank() == 0:
+        # One centre prior for each set and protocol, whatever the number of models.
+        hows = list(dict.fromkeys(e.protocol for e in found))
+        failed = {e.set_name: e.failures for e in found}
+        found += [center_prior(one, how, failed[one.name]) for one in sets for how in hows]
+        # What changes the speed only is left out.
+        again = replace(settings, batch_size=None, device="auto", workers=None, save_maps=None)
+        present(found, settings, command_line(replace(again, out=None, force=False, json=False)), tiles)
+    return 0
+
+
+def loaded(path: Path, device: torch.device, name: str, prior: ObjectPrior | None, settings: Eval) -> Model:
+    """A model as it is measured, with the object prior in its maps where one is asked for."""
+    from earsight.checkpoint import find_weights, load_weights
+    from earsight.cli.evaluations import training_of
+
+    weights = load_weights(path, device)
+    name = f"{name} ({weights.model.remark})" if weights.model.remark else name
+    if prior is not None:
+        weights, name = prior.added_to(weights), f"{name} + {prior.name}"
+    how = protocols_of(weights, settings.protocol, settings.level)
+    if settings.save_maps is not None:
+        need_dense(how)
+    warnings = prior.warnings(how) if prior is not None else ()
+    return Model(weights, device, name, how, training_of(weights, find_weights(path)), warnings)
+
+
+def evaluated(
+    model: Model, clip_set: ClipSet, audio: Audio, settings: Eval, *, keep_maps: bool, unreadable: Failures
+) -> list[Evaluation]:
+    """A model on a set with one kind of sound, under each of its protocols."""
+    from earsight.evaluation import evaluate_all
+
+    with progress(f"{model.name} on {clip_set.name}, {audio} audio") as report, imports_frozen():
+        return evaluate_all(
+            model.weights.model,
+            clip_set,
+            model.protocols,
+            batch_size=settings.batch_size,
+            device=model.device,
+            audio=audio,
+            workers=settings.workers,
+            progress=report,
+            keep_maps=keep_maps or settings.save_maps is not None,
+            sizes=True,
+            max_failed=settings.max_failed,
+            name=model.name,
+            warnings=model.warnings,
+            unreadable=unreadable,
+            together=True,
+        )
+
+
+def save(path: Path, evaluation: Evaluation, settings: Eval) -> None:
+    """Write an evaluation's maps for other programs, and say how to score them under the model's whole name."""
+    from earsight import mapfile
+    from earsight.cli.score import Score
+
+    if evaluation.maps is None:
+        raise ValueError("Expected an evaluation with its maps, but it was made without keep_maps=True.")
+    mapfile.write_maps(path, evaluation.records.id.tolist(), evaluation.maps)
+    (on,) = settings.on
+    score = Score(
+        maps=path,
+        on=on,
+        data=settings.data,
+        only=settings.only,
+        name=evaluation.model,
+        allow_missing=settings.limit > 0,
+    )
+    note(f"maps: {path}; next: {command_line(score, on.partition(':')[0])}")
+
+
+def protocols_of(loaded: Weights, names: Sequence[str], level: float | None) -> list[Protocol]:
+    """The protocols asked for, or the one the weights were made with; each once."""
+    from earsight.cli.evaluations import need_universal
+
+    given = level if level is not None else loaded.meta.get("universal_level")
+    asked = [protocols.get(name) for name in list(names) or [loaded.meta.get("protocol", "exact")]]
+    need_universal(asked, level)
+    return list(dict.fromkeys(protocols.at_level(one, given) for one in asked))
+
+
+def need_dense(asked: Sequence[Protocol]) -> None:
+    """Refuse to save maps that the numbers beside them are not of: a file holds one map a clip, the dense one."""
+    native = [one.name for one in asked if one.map == "native"]
+    if native:
+        raise UsageError(
+            f"Expected protocols that threshold dense maps with --save-maps, which writes these, but got {native[0]}. "
+            "Leave out map=native, or --save-maps."
+        )
+
+
+def pictures(many: Sequence[Evaluation], clip_set: ClipSet, loaded: Weights) -> Mapping[str, Sequence[Tile]]:
+    """Overlays under the first protocol that can be drawn: the adaptive one's masks need the ground truth.
+
+    Without a clip that cannot be read again there are none, and the numbers stay.
+    """
+    from earsight.cli.evaluations import threshold_of
+    from earsight.report import gallery
+
+    for one in many:
+        if one.protocol.threshold != "adaptive":
+            try:
+                return gallery.groups(one, clip_set, loaded.model, threshold_of(loaded, one.protocol))
+            except EarsightError as error:
+                note(f"no pictures of clips: {error}")
+                return {}
+    return {}
+
+
+def model_names(weights: Sequence[Path]) -> list[str]:
+    """What to call each file in tables: its run or its own name, and the whole path where two are called the same.
+
+    >>> model_names([Path("slavc.safetensors"), Path("ezvsl.safetensors")])
+    ['slavc', 'ezvsl']
+    """
+    from earsight.checkpoint import find_weights
+
+    names = [path.resolve().name if path.is_dir() else path.stem for path in weights]
+    names = [p.resolve().parent.name if name == "weights" else name for p, name in zip(weights, names, strict=True)]
+    names = [str(p) if names.count(name) > 1 else name for p, name in zip(weights, names, strict=True)]
+    files = [find_weights(path).resolve() for path in weights] if len(set(names)) < len(names) else []
+    twice = [path for path, file in zip(weights, files, strict=False) if files.count(file) > 1]
+    need(not twice, "each weights file once", f"{twice[0] if twice else ''} twice", "Leave one out.")
+    return names

@@ -1,0 +1,254 @@
+"""`earsight localize`: where the sound comes from, in videos, in folders, or in a picture with a sound."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from earsight.cli.screen import columns, note, progress, say, say_json
+from earsight.cli.settings import Device, Many, Switch, require, word
+from earsight.config import need
+from earsight.errors import UsageError
+
+if TYPE_CHECKING:
+    from earsight.localize import Localizer, Summary, Timeline
+    from earsight.object_prior import ObjectPrior
+
+
+@dataclass(frozen=True, kw_only=True)
+class Localize:
+    """Show where the sound comes from, in videos and folders of them, or in a picture with a sound."""
+
+    weights: Annotated[Path, tyro.conf.Positional, word("WEIGHTS", default=None)]
+    """Weights file, folder of a run, or exported .onnx file."""
+    inputs: Annotated[Many, word("INPUT")] = ()
+    """Video files or folders."""
+    image: Annotated[Path | None, word("FILE")] = None
+    """A picture, to go with --audio."""
+    audio: Annotated[Path | None, word("FILE")] = None
+    """A sound, to go with --image; with one video, what is heard in place of its own sound."""
+    out: Annotated[Path, word("DIR", "-o", default=None)] = Path("localized")
+    """Folder for what is written."""
+    every: Annotated[float, word("SECONDS", default=None)] = 0.2
+    """Time between two answers of a video."""
+    window: Annotated[float | None, word("SECONDS")] = None
+    """Sound heard around each time, at most and by default as much as the model hears; less is repeated to fill it."""
+    smooth: Annotated[float, word("SECONDS", default=None)] = 0.5
+    """Steady maps, confidences and verdicts over this time; 0 for every answer as it comes."""
+    start: Annotated[float | None, word("SECONDS")] = None
+    """Where in the video to begin; for a picture, the middle of what is heard of its sound. Without it, a loud part
+    near the middle of the sound; train and eval hear from the list's start on."""
+    end: Annotated[float | None, word("SECONDS")] = None
+    """Where in the video to end; not for pictures."""
+    format: Annotated[str, word("KINDS", default=None)] = "mp4,png,json"
+    """What to write: overlay video (mp4), contact sheet and confidence over time (png), timeline (json), maps (npz)."""
+    overlay: Annotated[float, word("STRENGTH", default=None)] = 0.65
+    """How opaque the heat is where it is hottest, from 0 to 1."""
+    boxes: Annotated[int, word("N", default=None)] = 5
+    """Most boxes to draw, largest first; the timeline has all of them."""
+    object_prior: Annotated[float | None, word("ALPHA")] = None
+    """Add to the maps where objects are (OGL): ALPHA is the share of the model's own map. Published: 0.9 and 0.4."""
+    object_fusion: Literal["slavc", "ezvsl"] = "slavc"
+    """How both are added: scores on fixed scales (SLAVC, with 0.9), or each map stretched (EZ-VSL, with 0.4)."""
+    object_weights: Annotated[str, word("imagenet|FILE", default=None)] = "imagenet"
+    """The network that sees objects: ImageNet's, a file with weights of a ResNet-18, or a run of the method ogl."""
+    batch_size: int = 8
+    """Frames at a time; changes the speed and nothing else."""
+    device: Device = "auto"
+    """Where to compute."""
+    force: Switch = False
+    """Replace files that are there."""
+    json: Switch = False
+    """Print the summary as JSON."""
+
+
+def run(settings: Localize) -> int:
+    """Localize every input; exit code 1 when one of them could not be, each of which is named on stderr.
+
+    Ctrl-C ends in order: what was finished by then is kept, marked as partial, and the exit code is 130.
+    """
+    from earsight.localize import Drawing, Localizer, Summary, localize_pair
+    from earsight.localize.files import check_formats
+    from earsight.localize.pair import refuse_span
+    from earsight.localize.settings import Settings
+
+    weights, inputs, image, audio = settings.weights, settings.inputs, settings.image, settings.audio
+    need_weights_first(settings)
+    alone = (image is None) != (audio is None) and not (image is None and inputs)  # a video may be heard with --audio
+    need(not alone, "--image and --audio together", "one of them", "Give both.")
+    need(
+        (image is None) != (len(inputs) == 0),
+        "videos or folders, or --image and --audio",
+        "both" if inputs else "none",
+        "For example: earsight localize WEIGHTS clip.mp4",
+    )
+    prior = asked_prior(settings)
+    drawing = Drawing(
+        settings.overlay, settings.boxes
+    )  # what is wrong with any setting is said before a model is loaded
+    formats, start, end = check_formats(settings.format), settings.start, settings.end
+    Settings(settings.every, settings.window, settings.smooth, start or 0.0, end, formats, drawing, settings.batch_size)
+    localizer = Localizer.load(weights, settings.device, prior)
+    if localizer.threshold is None and prior is not None and prior.alpha < 1:
+        note("no threshold was calibrated with the object prior, so there is a confidence but no verdict")
+    elif localizer.threshold is None:
+        why = localizer.meta.get("uncalibrated")
+        note(
+            "these weights carry no calibrated threshold, so there is a confidence but no verdict"
+            + (f" ({why})" if why else "")
+        )
+    for known in localizer.notes:
+        note(known)
+    if image is not None and audio is not None:
+        refuse_span(end, settings.window)
+        single = localize_pair(
+            localizer,
+            image,
+            audio,
+            settings.out,
+            time=start,
+            formats=settings.format,
+            drawing=drawing,
+            force=settings.force,
+        )
+        summary = Summary((single,))
+    else:
+        summary = videos(localizer, settings)
+    return present(summary, localizer, settings)
+
+
+def videos(localizer: Localizer, settings: Localize) -> Summary:
+    """Localize videos and folders of them; Ctrl-C ends after the frames at hand."""
+    from earsight.localize import localize_paths, patient
+
+    pace = Pace()
+    with progress("localizing") as report, patient() as asked:
+        return localize_paths(
+            localizer,
+            settings.inputs,
+            settings.out,
+            sound=settings.audio,
+            every=settings.every,
+            window=settings.window,
+            smooth=settings.smooth,
+            start=settings.start,
+            end=settings.end,
+            formats=settings.format,
+            overlay=settings.overlay,
+            boxes=settings.boxes,
+            batch_size=settings.batch_size,
+            progress=lambda name, done, total: report(done, total, pace(Path(name).name, done, total)),
+            stop=asked,
+            force=settings.force,
+        )
+
+
+def present(summary: Summary, localizer: Localizer, settings: Localize) -> int:
+    """Print what was done and what was not; the exit code says whether all was."""
+    if settings.json:
+        say_json(plain(summary))
+    elif summary.done:
+        say(columns([(one.source, found(one), ", ".join(map(str, one.files))) for one in summary.done]))
+    for one in summary.done:
+        for told in one.notes:
+            if told not in localizer.notes:
+                note(f"note: {one.source}: {told}")
+    for left in summary.skipped:
+        note(f"skipped: {left.path}: {left.reason}")
+    for failed in summary.failures:
+        note(f"failed: {failed.path}: {failed.reason}")
+    if summary.failures:
+        note(f"{len(summary.failures)} of {len(summary.failures) + len(summary.done)} inputs failed")
+    if summary.stopped:
+        note("stopped by the user: what was finished is kept and marked as partial")
+        for path in summary.left:
+            note(f"not begun: {path}")
+        return 130
+    return int(bool(summary.failures))
+
+
+def need_weights_first(settings: Localize) -> None:
+    """Refuse a command without its weights, which begins with a media file or a folder of them."""
+    from earsight.media.accept import kind_of
+
+    weights = settings.weights
+    if kind := kind_of(weights):
+        pair = (("--image", settings.image), ("--audio", settings.audio))
+        words = [word for flag, path in pair if path for word in (flag, str(path))]
+        rest = shlex.join([str(weights), *map(str, settings.inputs), *words])
+        raise UsageError(
+            f"Expected weights first, but {weights} is a {kind}: earsight localize WEIGHTS {rest}. "
+            "Weights are a file, the folder of a run, or an exported .onnx file."
+        )
+    if weights.is_dir():
+        from earsight.checkpoint import find_weights  # which imports torch, and exported models do without it
+
+        find_weights(weights)  # what is wrong with it is said before what else is missing
+    if weights.suffix != ".onnx":
+        require("train", "torch", "torchvision")
+
+
+def asked_prior(settings: Localize) -> ObjectPrior | None:
+    """The object prior that flags ask for; where they ask for none, torch is not imported for it."""
+    asked = (settings.object_prior, settings.object_fusion, settings.object_weights)
+    if asked == (None, "slavc", "imagenet"):
+        return None
+    require("train", "torch", "torchvision")
+    from earsight.object_prior import ObjectPrior
+
+    return ObjectPrior.asked(*asked)
+
+
+class Pace:
+    """Words for how fast an input goes and how long it will still take.
+
+    >>> clock = iter([0.0, 10.0])
+    >>> pace = Pace(lambda: next(clock))
+    >>> pace("a.mp4", 0.0, 60.0), pace("a.mp4", 20.0, 60.0)
+    ('a.mp4', 'a.mp4, 2.0 times as fast as it plays, 0:20 left')
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._name, self._began = clock, "", 0.0
+
+    def __call__(self, name: str, done: float, total: float) -> str:
+        now = self._clock()
+        if name != self._name:
+            self._name, self._began = name, now
+        spent = now - self._began
+        if spent < 2 or done <= 0:  # too early to tell
+            return name
+        minutes, seconds = divmod(round(max(0.0, total - done) * spent / done), 60)
+        return f"{name}, {done / spent:.1f} times as fast as it plays, {minutes}:{seconds:02d} left"
+
+
+def found(timeline: Timeline) -> str:
+    """What was found, in words."""
+    visible, silent, count = counts(timeline).values()
+    if timeline.partial:
+        return f"partial, {count} times answered"
+    if count == 1:
+        return f"{timeline.items[0].verdict}, confidence {timeline.items[0].confidence:.3f}"
+    words = "not calibrated" if timeline.threshold is None else f"visible source at {visible} of {count} times"
+    return words + (f", silent at {silent}" if silent else "")
+
+
+def counts(timeline: Timeline) -> dict[str, int]:
+    """Moments with a visible source, silent ones, and all."""
+    from earsight.localize.timeline import VISIBLE
+
+    visible = sum(item.verdict == VISIBLE for item in timeline.items)
+    return {"visible": visible, "silent": sum(item.silent for item in timeline.items), "moments": len(timeline.items)}
+
+
+def plain(summary: Summary) -> dict[str, Any]:
+    """The summary as plain values, each input with its counts."""
+    values = summary.to_json()
+    done = [{**line, **counts(one)} for line, one in zip(values["done"], summary.done, strict=True)]
+    return {**values, "done": done}

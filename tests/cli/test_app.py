@@ -1,0 +1,80 @@
+"""`earsight app` before it serves anything: flags, limits, warnings, and what is said without Gradio."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from earsight.app import server
+from earsight.cli import app, main
+from earsight.cli.app import App
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the command would have served; it ends at once."""
+    calls: list[dict[str, Any]] = []
+
+    @contextmanager
+    def serving(weights: list[Path], **settings: Any) -> Iterator[str]:
+        calls.append({"weights": list(weights), **settings})
+        yield "http://127.0.0.1:1/"
+
+    class Over:
+        def wait(self, seconds: float) -> bool:
+            return True
+
+    monkeypatch.setattr(server, "serving", serving)
+    monkeypatch.setattr(server, "need_gradio", lambda: None)
+    monkeypatch.setattr(app.threading, "Event", Over)
+    return calls
+
+
+def test_every_flag_reaches_the_page(served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
+    flags = {
+        "--host": "127.0.0.1", "--port": "8000", "--device": "cpu", "--every": "0.5", "--max-mb": "7",
+        "--max-seconds": "8", "--max-pixels": "900", "--max-queue": "3",
+        "--max-run-seconds": "11", "--max-memory": "2", "--keep": "99",
+    }  # fmt: skip
+    assert {f"--{f.name.replace('_', '-')}" for f in fields(App)} == {*flags, "--weights"}
+    assert main(["app", "a", "b", *(word for pair in flags.items() for word in pair)]) == 0
+    (call,) = served
+    assert (call["weights"], call["host"], call["port"]) == ([Path("a"), Path("b")], "127.0.0.1", 8000)
+    limits = call["limits"]
+    assert (limits.every, limits.megabytes, limits.seconds, limits.pixels) == (0.5, 7, 8, 900)
+    assert (limits.queue, limits.run_seconds, limits.memory, limits.keep) == (3, 11, 2, 99)
+    out = capsys.readouterr()
+    assert "earsight is at http://127.0.0.1:1/" in out.out
+    assert "warning" not in out.err
+
+
+def test_another_host_is_warned_of(served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["app", "a", "--host", "0.0.0.0"]) == 0
+    assert "warning: --host 0.0.0.0 lets everyone who can reach this machine use the page" in capsys.readouterr().err
+
+
+def test_missing_gradio_is_told_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(server, "find_spec", lambda name: None)
+    assert main(["app", "a"]) == 2
+    says = "Expected Gradio for the web page, but it is not installed. "
+    says += "Install it, pip install 'earsight[app]'"
+    assert says in capsys.readouterr().err
+
+
+def test_senseless_limits_are_refused(served: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["app", "a", "--max-mb", "0"]) == 2
+    assert "Expected an upload limit from 0.001 to 10000 MB, but got 0.0." in capsys.readouterr().err
+    assert served == []
+
+
+def test_three_weights_are_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(server, "need_gradio", lambda: None)
+    assert main(["app", "a", "b", "c"]) == 2
+    assert "Expected one or two weights, but got 3. Two are shown side by side." in capsys.readouterr().err
