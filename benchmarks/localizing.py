@@ -11,7 +11,7 @@ from benchmarks.twins import twin
 from earsight.checkpoint import Weights
 from earsight.config import Inputs
 from earsight.data.toys.video import FPS, write_film
-from earsight.localize import Localizer, localize_video
+from earsight.localize import Localizer, Settings, localize_video
 from earsight.methods import slavc
 from earsight.models.encoders import Encoders
 
@@ -32,7 +32,7 @@ def run(how: How) -> Result:
         write_film(film, side=SIDE)
 
         def ours(every: float) -> None:
-            localize_video(localizer, film, out / "ours", every=every, end=end, formats=("mp4",), force=True)
+            localize_video(localizer, film, out / "ours", Settings(every, end=end, formats="mp4", force=True))
 
         def reference() -> None:
             frames.append(localizing.localize_video(plain, film, out / "reference.mp4", inputs, how.device, end))

@@ -250,32 +250,3 @@ class Maps:
         native = dense if self.native is self.dense else change(self.native)
         own = None if self.confidence is None else change(self.confidence)
         return Maps(native, dense, self.bounds, own, self.native_bounds)
-
-
-@dataclass(frozen=True)
-class Localization:
-    """The answer for one picture and one sound, in the picture's own pixels.
-
-    Args:
-        map: float32 (H, W), scaled by the method's bounds so that 1 is the best score there can be.
-        mask: bool (H, W), the pixels that the protocol selects.
-        boxes: pixel boxes (x0, y0, x1, y1) around the parts of the source, largest first; empty when not visible.
-        confidence: higher means surer that the source is visible.
-        visible: the verdict, or None when the weights carry no calibrated threshold; False when nothing is heard.
-        silent: nothing is heard, so the map means nothing.
-    """
-
-    map: F32
-    mask: Mask
-    boxes: tuple[tuple[int, int, int, int], ...]
-    confidence: float
-    visible: bool | None
-    silent: bool = field(default=False, kw_only=True)
-
-    @property
-    def verdict(self) -> str:
-        if self.silent:
-            return "silent"
-        if self.visible is None:
-            return "not calibrated"
-        return "visible source" if self.visible else "no visible source"

@@ -12,7 +12,7 @@ from benchmarks.twins import twin
 
 import tiny
 from earsight.data.toys.video import write_film
-from earsight.localize.hearing import Hearing
+from earsight.localize.inputs import AudioWindows
 from earsight.media.read import iter_frames, probe
 from earsight.methods import slavc
 
@@ -36,7 +36,7 @@ def test_every_frame_is_written(film: Path, tmp_path: Path) -> None:
 
 def test_the_sound_around_a_time_is_ours(film: Path) -> None:
     sound = localizing.soundtrack(film, tiny.INPUTS.rate)
-    ours = Hearing(film, tiny.INPUTS.rate, tiny.INPUTS.seconds, probe(film).duration)
+    ours = AudioWindows(film, tiny.INPUTS.rate, tiny.INPUTS.seconds, probe(film).duration)
     for time in (0.0, 3.3, 7.25):
         theirs = localizing.around(sound, time, tiny.INPUTS)
         heard = ours.around(time)

@@ -111,14 +111,15 @@ def test_every_failed_input_is_named_and_the_rest_goes_on(
     bad, folder = tmp_path / "bad.mp4", tmp_path / "folder"
     bad.write_bytes(b"no video at all")
     folder.mkdir()
-    (folder / "notes.txt").write_text("hello", encoding="utf-8")
+    for name in ("a.csv", "b.csv", "c.csv", "notes.txt"):
+        (folder / name).write_text("hello", encoding="utf-8")
     inputs = [str(bad), str(media / "clip.mp4"), str(tmp_path / "gone.mp4"), str(folder)]
     assert main(["localize", str(weights), *inputs, "-o", str(tmp_path / "out"), "--format", "json"]) == 1
     got = capsys.readouterr()
     assert got.out.startswith(str(media / "clip.mp4"))
     assert f"failed: {bad}: is not a media file" in got.err
     assert f"failed: {tmp_path / 'gone.mp4'}: does not exist" in got.err
-    assert f"skipped: {folder / 'notes.txt'}: " in got.err
+    assert "skipped 4 files of other kinds than media: a.csv, b.csv, c.csv and 1 more\n" in got.err
     assert "2 of 3 inputs failed" in got.err
 
 

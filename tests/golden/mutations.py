@@ -158,9 +158,9 @@ MUTATIONS = [
     ),
     (
         "localize: box in the map's pixels, not the picture's",
-        "localize/localizer.py",
-        "boxes_of(region(score, low, high), score)",
-        "boxes_of(region(score, low, high)[::2, ::2], score)",
+        "localize/regions.py",
+        "boxes_of(region(score, low, high), score, most)",
+        "boxes_of(region(score, low, high)[::2, ::2], score, most)",
         "tests/localize tests/cli/test_localize.py",
     ),
     (

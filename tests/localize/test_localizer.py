@@ -16,8 +16,8 @@ from earsight.errors import CheckpointError, UsageError
 from earsight.evaluation import evaluate
 from earsight.judging import Found
 from earsight.localize import Localizer
-from earsight.localize.localizer import region, spread
 from earsight.localize.notebook import localization_html
+from earsight.localize.regions import region, spread
 
 SOUND = make.chirp(1.0, 8000)
 
@@ -84,7 +84,7 @@ def test_silence_has_no_visible_source_however_sure_the_model_is(
     answer, other = sure.localize_many([photo(40, 40)] * 2, [SOUND * 1e-6, SOUND], 8000)
     assert (answer.silent, answer.visible, answer.verdict, answer.boxes) == (True, False, "silent", ())
     assert repr(answer).startswith("Localization(silent, 40 x 40")
-    assert "confidence" not in localization_html(answer)  # type: ignore[arg-type]
+    assert "confidence" not in localization_html(answer)
     assert not other.silent
     assert other.boxes
 
@@ -128,7 +128,7 @@ def test_missing_weights_and_unknown_devices_are_refused(tmp_path: Path, make_we
 def test_boxes_go_around_the_peak_and_not_around_half_of_the_picture(trusting: Localizer) -> None:
     dense = np.zeros((1, 8, 8), np.float32)
     dense[0, 2, 5] = 1.0
-    answer = trusting.answer(Found(dense, dense, (-1.0, 1.0)), 80, 160)
+    answer = trusting.answer(Found(dense, dense, (-1.0, 1.0)), np.zeros((3, 80, 160), np.uint8))
     assert answer.mask.mean() >= 0.5
     ((x0, y0, x1, y1),) = answer.boxes
     assert x0 < 110 < x1

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from earsight.errors import MediaError
-from earsight.localize import Localizer, localize_pair, localize_video
-from earsight.localize.mapsfile import MapsFile
+from earsight.localize import Localizer
+from earsight.localize.files import MapsFile
+from tiny.localized import run_pair, run_video
 
 
 def test_maps_lie_beside_their_times_and_verdicts(trusting: Localizer, tmp_path: Path) -> None:
     path = make.steps(tmp_path / "a.mp4", 1.0, 10)
-    timeline = localize_video(trusting, path, tmp_path, smooth=0.0, formats=("npz",))
+    timeline = run_video(trusting, path, tmp_path, smooth=0.0, formats=("npz",))
     assert [file.name for file in timeline.files] == ["a.earsight.npz"]
     with np.load(tmp_path / "a.earsight.npz") as found:
         assert set(found) == {"maps", "time", "confidence", "momentary", "verdict", "size"}
@@ -31,7 +32,7 @@ def test_maps_lie_beside_their_times_and_verdicts(trusting: Localizer, tmp_path:
 def test_a_pair_has_one_map(trusting: Localizer, tmp_path: Path) -> None:
     image = make.picture(tmp_path / "a.png", make.corners())
     sound = make.sound_file(tmp_path / "a.wav", make.chirp(1.0))
-    localize_pair(trusting, image, sound, tmp_path, formats=("mp4", "npz"))
+    run_pair(trusting, image, sound, tmp_path, formats=("mp4", "npz"))
     with np.load(tmp_path / "a.earsight.npz") as found:
         assert found["maps"].shape[0] == 1
 

@@ -16,10 +16,10 @@ from earsight.media.write import VideoWriter, write_wav
 RUN = """
 import re, sys
 from pathlib import Path
-from earsight.localize import Localizer, localize_video
+from earsight.localize import Localizer, Settings, localize_video
 localizer = Localizer.load(sys.argv[1], "cpu")
-formats = ("mp4", "png", "json", "npz")
-timeline = localize_video(localizer, Path(sys.argv[2]), Path(sys.argv[3]), every=0.5, formats=formats)
+settings = Settings(every=0.5, formats="mp4,png,json,npz")
+timeline = localize_video(localizer, Path(sys.argv[2]), Path(sys.argv[3]), settings)
 # Not getrusage, whose peak counts that of the process which started this one.
 print(len(timeline.items), re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1])
 """

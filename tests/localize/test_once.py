@@ -20,12 +20,13 @@ from earsight import registry
 from earsight.checkpoint import Weights, load_weights
 from earsight.errors import UsageError
 from earsight.export import export_onnx
-from earsight.localize import Localizer, localize_video
+from earsight.localize import Localizer
 from earsight.localize.torch_model import TorchModel
 from earsight.methods.base import build
 from earsight.object_prior import ObjectPrior
 from earsight.types import Maps
 from tiny.any_method import settings
+from tiny.localized import run_video
 
 SOUNDS = [make.chirp(1.0, 8000) * level for level in (0.1, 0.4, 0.9)]
 
@@ -110,7 +111,7 @@ def test_a_film_of_one_picture_is_looked_at_once(fresh: Callable[[], Localizer],
     film = make.video(tmp_path / "still.mp4", [make.gray_frame(90)] * 20, [i / 10 for i in range(20)], make.chirp(2.0))
     localizer = fresh()
     with counted(localizer) as seen:
-        found = localize_video(localizer, film, tmp_path / "out", every=0.2, formats=("json",), batch_size=4)
+        found = run_video(localizer, film, tmp_path / "out", every=0.2, formats=("json",), batch_size=4)
     assert len(found.items) == 10
     assert seen == [1]
 

@@ -19,7 +19,7 @@ from earsight.data.sets import toybox
 from earsight.errors import UsageError
 from earsight.export import export_onnx
 from earsight.localize import Localizer, localizer
-from earsight.localize.localizer import spread
+from earsight.localize.regions import spread
 from earsight.methods import slavc
 from earsight.models.encoders import Encoders
 from earsight.object_prior import ObjectPrior

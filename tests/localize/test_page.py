@@ -12,7 +12,7 @@ import make
 import pytest
 
 from earsight.cli.localize import Localize
-from earsight.localize import Localizer, localize_video
+from earsight.localize import Localizer, Settings, localize_video
 from earsight.localize.timeline import SILENCE_DB, VERSION
 
 PAGE = (Path(__file__).parents[2] / "docs" / "localize.md").read_text(encoding="utf-8")
@@ -24,7 +24,7 @@ def example() -> dict:
 
 
 def test_the_example_has_the_keys_of_a_timeline_and_each_is_explained(localizer: Localizer, tmp_path: Path) -> None:
-    timeline = localize_video(localizer, make.steps(tmp_path / "a.mp4", 0.5), tmp_path, formats=("json",))
+    timeline = localize_video(localizer, make.steps(tmp_path / "a.mp4", 0.5), tmp_path, Settings(formats="json"))
     values, wanted = json.loads(timeline.files[0].read_text()), example()
     assert list(wanted) == list(values)
     assert list(wanted["items"][0]) == list(values["items"][0])

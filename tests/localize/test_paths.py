@@ -17,8 +17,9 @@ from earsight.checkpoint import load_weights
 from earsight.data.clips import open_set
 from earsight.errors import UsageError
 from earsight.evaluation import evaluate
-from earsight.localize import Localizer, Summary, localize_pair, localize_paths
+from earsight.localize import Localizer, Summary
 from earsight.localize.paths import _named
+from tiny.localized import run_pair, run_paths
 
 
 def clip(path: Path) -> Path:
@@ -27,7 +28,7 @@ def clip(path: Path) -> Path:
 
 
 def run(localizer: Localizer, inputs: list[Path], out: Path, **more: object) -> Summary:
-    return localize_paths(localizer, inputs, out, every=0.2, **{"formats": ("json",), **more})
+    return run_paths(localizer, inputs, out, **{"formats": "json", **more})
 
 
 def test_good_files_of_a_folder_are_done_and_broken_ones_named(localizer: Localizer, tmp_path: Path) -> None:
@@ -43,9 +44,10 @@ def test_good_files_of_a_folder_are_done_and_broken_ones_named(localizer: Locali
         "broken.mp4": "is damaged or cut off. Get it again, or repair it with a converter.",
         "empty.mov": "is empty. Get it again.",
     }
-    assert [one.path.name for one in summary.skipped] == ["notes.txt"]
-    assert sorted(file.name for file in summary.written) == [f"{n}.earsight.json" for n in ("a", "deep", "z")]
-    assert all(file.exists() for file in summary.written)
+    assert [path.name for path in summary.skipped] == ["notes.txt"]
+    written = [file for one in summary.done for file in one.files]
+    assert sorted(file.name for file in written) == [f"{n}.earsight.json" for n in ("a", "deep", "z")]
+    assert all(file.exists() for file in written)
     plain = json.loads(json.dumps(summary.to_json()))
     assert {key: len(value) for key, value in plain.items()} == {"done": 3, "failures": 2, "skipped": 1, "left": 0}
 
@@ -97,7 +99,7 @@ def test_outputs_are_never_taken_for_inputs(localizer: Localizer, tmp_path: Path
     clip(tmp_path / "a.mp4")
     first = run(localizer, [tmp_path], tmp_path, formats=("mp4", "json"))
     again = run(localizer, [tmp_path], tmp_path, formats=("mp4", "json"), force=True)
-    assert first.written == again.written
+    assert [one.files for one in first.done] == [one.files for one in again.done]
     assert len(again.done) == 1
     assert not again.failures
     assert not again.skipped
@@ -133,9 +135,9 @@ def test_nothing_is_replaced_without_force_and_nothing_begun(localizer: Localize
 
 def test_wrong_settings_are_an_error_and_not_a_failure_of_each_file(localizer: Localizer, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"every of at least 0\.01"):
-        localize_paths(localizer, [tmp_path / "a.mp4"], tmp_path, every=-1.0)
+        run_paths(localizer, [tmp_path / "a.mp4"], tmp_path, every=-1.0)
     with pytest.raises(UsageError, match="Expected at least one file or folder, but got none"):
-        localize_paths(localizer, [], tmp_path)
+        run_paths(localizer, [], tmp_path)
 
 
 def test_progress_names_the_input(localizer: Localizer, tmp_path: Path) -> None:
@@ -163,8 +165,8 @@ def test_a_stop_finishes_the_input_at_hand_and_leaves_the_rest(localizer: Locali
 def test_one_path_and_one_text_of_formats_are_enough(localizer: Localizer, tmp_path: Path) -> None:
     path = clip(tmp_path / "a.mp4")
     for given in (path, str(path)):
-        summary = localize_paths(localizer, given, str(tmp_path / "out"), formats="json,npz", force=True)
-        assert [file.name for file in summary.written] == ["a.earsight.json", "a.earsight.npz"]
+        summary = run_paths(localizer, given, str(tmp_path / "out"), formats="json,npz", force=True)
+        assert [file.name for file in summary.done[0].files] == ["a.earsight.json", "a.earsight.npz"]
         assert not summary.failures
 
 
@@ -240,7 +242,7 @@ def test_momentary_is_what_evaluation_gives_for_the_same_seconds(
     records = evaluate(load_weights(weights).model, open_set("folder:test", tmp_path), localizer.protocol).records
     pair = (localizer, tmp_path / "dog.png", tmp_path / "dog.wav")
     half = localizer.inputs.seconds / 2
-    same, other = (localize_pair(*pair, tmp_path / "out", time=time, force=True) for time in (0.25 + half, None))
+    same, other = (run_pair(*pair, tmp_path / "out", start=time, force=True) for time in (0.25 + half, None))
     assert same.items[0].momentary == pytest.approx(records.confidence[0], abs=1e-6)
     assert other.items[0].momentary != pytest.approx(records.confidence[0], abs=1e-6)
 
@@ -249,7 +251,7 @@ def test_a_pair_in_a_folder_is_no_film_and_keeps_no_pictures_in_memory(localizer
     make.picture(tmp_path / "dog.png", make.corners())
     make.sound_file(tmp_path / "dog.wav", make.chirp(1.0))
     (done,) = run(localizer, [tmp_path], tmp_path / "out").done
-    assert done.strip == ()
+    assert done.stills == ()
     (failed,) = run(localizer, [tmp_path], tmp_path / "film", formats=("mp4",)).failures
     assert "but got mp4 alone" in failed.reason
 

@@ -8,25 +8,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from earsight import protocols
 from earsight.errors import MediaError
-from earsight.localize.draw import captioned
-from earsight.localize.sheet import Thinned, clock, write_sheet
+from earsight.localize.settings import Settings
+from earsight.localize.sheet import TILES, Tiles, clock, is_tile, write_sheet
 from earsight.localize.timeline import Moment, Timeline
+from earsight.localize.view import View
 from earsight.media.read import read_image
 
 MOMENT = Moment(0.0, "visible source", 0.5, 0.5, (4, 4), ())
 
 
 @pytest.mark.parametrize("count", [1, 2, 11, 12, 13, 100, 5000])
-def test_kept_items_are_spread_evenly_and_few(count: int) -> None:
-    some = Thinned[int](12)
+def test_tiles_are_spread_evenly_and_few_are_held(count: int) -> None:
+    tiles, exact = Tiles(), protocols.get("exact")
     for i in range(count):
-        if some.wants():
-            some.keep(i)
-        some.step()
-        assert len(some._kept) <= 6 * 12
-    spaced = some.spaced()
-    assert len(spaced) == min(count, 12)
+        picture = np.zeros((3, 4, 4), np.uint8) if is_tile(i) else None
+        tiles.add(i, View(replace(MOMENT, time=float(i)), np.eye(2, dtype=np.float32), 0, 1, 1, exact), picture)
+        assert len(tiles._views) <= 6 * TILES
+    spaced = [moment.time for moment, _ in tiles.drawn(Settings())]
+    assert len(spaced) == min(count, TILES)
     assert spaced[0] == 0
     gaps = np.diff(spaced)
     assert len(gaps) == 0 or gaps.max() <= 1.4 * gaps.min() + 1
@@ -56,9 +57,10 @@ def test_notes_stand_between_the_pictures_and_the_plot(tmp_path: Path) -> None:
     for name, notes in (("plain", ()), ("noted", told)):
         write_sheet(tmp_path / f"{name}.png", [(MOMENT, picture)], replace(timeline, notes=notes))
     plain, noted = (read_image(tmp_path / f"{name}.png").astype(int) for name in ("plain", "noted"))
-    assert plain.shape == noted.shape
+    assert plain.shape[2] == noted.shape[2]
+    noted = noted[:, : plain.shape[1]]
     apart = np.nonzero((plain != noted).any(axis=(0, 2)))[0]
-    assert apart.min() > plain.shape[1] - 280  # below the pictures
+    assert apart.min() > plain.shape[1] - 300  # below the pictures
 
 
 @pytest.mark.parametrize(("height", "width"), [(360, 1), (1, 360)])
@@ -82,22 +84,3 @@ def test_a_sheet_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.png").mkdir()
     with pytest.raises(MediaError, match=r"cannot be written \(.*\)\. Check that its folder"):
         write_sheet(tmp_path / "a.png", [(MOMENT, np.zeros((3, 9, 9), np.uint8))], timeline)
-
-
-def test_a_caption_keeps_the_size_and_is_left_out_where_it_does_not_fit() -> None:
-    large, tiny = np.full((3, 240, 320), 200, np.uint8), np.full((3, 16, 16), 200, np.uint8)
-    drawn = captioned(large, MOMENT)
-    assert drawn.shape == large.shape
-    assert (drawn[:, :200] == 200).all()
-    assert (drawn[:, 230:] != 200).any()
-    np.testing.assert_array_equal(captioned(tiny, MOMENT), tiny)
-
-
-def test_what_else_there_is_to_know_stands_over_the_caption() -> None:
-    frame = np.full((3, 200, 300), 90, np.uint8)
-    plain, noted = captioned(frame, MOMENT), captioned(frame, MOMENT, ["these weights know drawn toys only"])
-    bar = int(np.nonzero((plain != frame).any(axis=(0, 2)))[0].min())
-    np.testing.assert_array_equal(noted[:, bar:], plain[:, bar:])
-    above = np.nonzero((noted[:, :bar] != frame[:, :bar]).any(axis=(0, 2)))[0]
-    assert above.min() > 150
-    assert above.max() == bar - 1

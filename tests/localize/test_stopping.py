@@ -11,13 +11,14 @@ import make
 import numpy as np
 import pytest
 
-from earsight.localize import Localizer, localize_video, patient
+from earsight.localize import Localizer, graceful_interrupt
 from earsight.media.read import iter_frames, probe, read_audio, read_image
+from tiny.localized import run_video
 
 
 def test_the_first_interrupt_is_noted_and_the_second_interrupts() -> None:
     before = signal.getsignal(signal.SIGINT)
-    with patient() as asked:
+    with graceful_interrupt() as asked:
         assert not asked()
         signal.raise_signal(signal.SIGINT)
         assert asked()
@@ -30,7 +31,7 @@ def test_other_threads_take_no_signals() -> None:
     found: list[bool] = []
 
     def work() -> None:
-        with patient() as asked:
+        with graceful_interrupt() as asked:
             found.append(asked())
 
     thread = threading.Thread(target=work)
@@ -42,7 +43,7 @@ def test_other_threads_take_no_signals() -> None:
 def test_a_stopped_video_leaves_films_and_answers_up_to_there(trusting: Localizer, tmp_path: Path) -> None:
     path = make.steps(tmp_path / "a.mp4", 6.0, 10)
     shown: list[float] = []
-    timeline = localize_video(
+    timeline = run_video(
         trusting,
         path,
         tmp_path / "out",
@@ -70,7 +71,7 @@ def test_a_stopped_video_leaves_films_and_answers_up_to_there(trusting: Localize
 
 def test_stopped_before_the_first_answer_only_says_so(trusting: Localizer, tmp_path: Path) -> None:
     path = make.steps(tmp_path / "a.mp4", 1.0, 10)
-    timeline = localize_video(trusting, path, tmp_path / "out", stop=lambda: True)
+    timeline = run_video(trusting, path, tmp_path / "out", stop=lambda: True)
     assert timeline.partial
     assert timeline.items == ()
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["a.earsight.json"]
@@ -80,7 +81,7 @@ def test_stopped_before_the_first_answer_only_says_so(trusting: Localizer, tmp_p
 def test_a_stop_that_comes_after_the_work_changes_nothing(trusting: Localizer, tmp_path: Path) -> None:
     path = make.steps(tmp_path / "a.mp4", 1.0, 10)
     shown: list[float] = []
-    timeline = localize_video(
+    timeline = run_video(
         trusting, path, tmp_path, progress=lambda done, total: shown.append(done), stop=lambda: len(shown) >= 10
     )
     assert not timeline.partial
@@ -98,7 +99,7 @@ def test_a_second_interrupt_leaves_no_half_film_without_its_mark(
     path = make.steps(tmp_path / "a.mp4", 3.0, 10)
     shown: list[float] = []
     with pytest.raises(KeyboardInterrupt):
-        localize_video(
+        run_video(
             trusting,
             path,
             tmp_path / "out",

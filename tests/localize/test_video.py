@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from fractions import Fraction
 from pathlib import Path
@@ -9,12 +10,13 @@ from pathlib import Path
 import make
 import numpy as np
 import pytest
+from PIL import Image
 
 from earsight.errors import MediaError, UsageError
-from earsight.localize import Localizer, localize_pair, localize_video
-from earsight.localize.sheet import Tiles
+from earsight.localize import Localizer
 from earsight.media.planes import iter_planes
 from earsight.media.read import iter_frames, probe, read_audio, read_image
+from tiny.localized import run_pair, run_video
 
 
 def moving(path: Path, seconds: float = 2.0, fps: int = 10, sound: np.ndarray | None = None, **more: object) -> Path:
@@ -35,7 +37,7 @@ def read_json(folder: Path, name: str) -> dict:
 def test_everything_is_written(trusting: Localizer, tmp_path: Path) -> None:
     out = tmp_path / "out"
     path = moving(tmp_path / "clip.mp4")
-    timeline = localize_video(trusting, path, out)
+    timeline = run_video(trusting, path, out)
     assert sorted(file.name for file in out.iterdir()) == [f"clip.earsight.{kind}" for kind in ("json", "mp4", "png")]
     assert set(timeline.files) == set(out.iterdir())
     info = probe(out / "clip.earsight.png")
@@ -45,7 +47,7 @@ def test_everything_is_written(trusting: Localizer, tmp_path: Path) -> None:
 
 def test_the_overlay_video_keeps_size_times_and_sound(trusting: Localizer, tmp_path: Path) -> None:
     path = moving(tmp_path / "clip.mp4")
-    localize_video(trusting, path, tmp_path, formats=("mp4",))
+    run_video(trusting, path, tmp_path, formats=("mp4",))
     film = tmp_path / "clip.earsight.mp4"
     old, new = probe(path), probe(film)
     assert (new.width, new.height, new.rotation) == (64, 48, 0)
@@ -58,7 +60,7 @@ def test_the_overlay_video_keeps_size_times_and_sound(trusting: Localizer, tmp_p
 
 def test_the_timeline_is_documented_json(trusting: Localizer, tmp_path: Path) -> None:
     path = moving(tmp_path / "clip.mp4")
-    timeline = localize_video(trusting, path, tmp_path, every=0.5, formats=("json",))
+    timeline = run_video(trusting, path, tmp_path, every=0.5, formats=("json",))
     values = read_json(tmp_path, "clip")
     assert values == json.loads(json.dumps(timeline.to_json()))
     items = values.pop("items")
@@ -79,7 +81,7 @@ def test_the_timeline_is_documented_json(trusting: Localizer, tmp_path: Path) ->
 
 def test_answers_are_those_of_the_frame_and_the_sound_around_it(localizer: Localizer, tmp_path: Path) -> None:
     path = moving(tmp_path / "clip.mp4", 3.0)
-    timeline = localize_video(localizer, path, tmp_path, every=0.4, smooth=0.0, formats=("json",))
+    timeline = run_video(localizer, path, tmp_path, every=0.4, smooth=0.0, formats=("json",))
     sound = read_audio(path, 8000)
     frames = dict(iter_frames(path, 0.4))
     assert len(timeline.items) == len(frames)
@@ -92,7 +94,7 @@ def test_answers_are_those_of_the_frame_and_the_sound_around_it(localizer: Local
 def test_smoothing_leaves_the_answer_of_each_moment_readable(localizer: Localizer, tmp_path: Path) -> None:
     path = moving(tmp_path / "clip.mp4", 2.0)
     plain, steady = (
-        localize_video(localizer, path, tmp_path, smooth=n, formats=("json",), force=True).items for n in (0.0, 0.5)
+        run_video(localizer, path, tmp_path, smooth=n, formats=("json",), force=True).items for n in (0.0, 0.5)
     )
     assert [item.momentary for item in steady] == [item.confidence for item in plain]
     rough, smooth = (np.diff([item.confidence for item in items], 2) for items in (plain, steady))
@@ -101,23 +103,21 @@ def test_smoothing_leaves_the_answer_of_each_moment_readable(localizer: Localize
 
 def test_the_batch_size_changes_no_answer(localizer: Localizer, tmp_path: Path) -> None:
     path = moving(tmp_path / "clip.mp4")
-    runs = [
-        localize_video(localizer, path, tmp_path, formats=("json",), batch_size=n, force=True).items for n in (1, 3, 64)
-    ]
+    runs = [run_video(localizer, path, tmp_path, formats=("json",), batch_size=n, force=True).items for n in (1, 3, 64)]
     for run in runs[1:]:
         assert [i.time for i in run] == [i.time for i in runs[0]]
         assert [i.confidence for i in run] == pytest.approx([i.confidence for i in runs[0]], abs=1e-5)
 
 
 def test_without_calibration_there_is_no_verdict_but_there_are_boxes(localizer: Localizer, tmp_path: Path) -> None:
-    items = localize_video(localizer, moving(tmp_path / "a.mp4"), tmp_path, every=1.0).items
+    items = run_video(localizer, moving(tmp_path / "a.mp4"), tmp_path, every=1.0).items
     assert {item.verdict for item in items} == {"not calibrated"}
     assert all(item.boxes for item in items)
     assert read_json(tmp_path, "a")["threshold"] is None
 
 
 def test_no_visible_source_has_no_boxes(doubting: Localizer, tmp_path: Path) -> None:
-    items = localize_video(doubting, moving(tmp_path / "a.mp4"), tmp_path, every=1.0).items
+    items = run_video(doubting, moving(tmp_path / "a.mp4"), tmp_path, every=1.0).items
     assert {item.verdict for item in items} == {"no visible source"}
     assert not any(item.boxes for item in items)
 
@@ -125,7 +125,7 @@ def test_no_visible_source_has_no_boxes(doubting: Localizer, tmp_path: Path) -> 
 def test_silence_is_said_and_has_no_visible_source(trusting: Localizer, tmp_path: Path) -> None:
     sound = np.concatenate([make.chirp(1.5), np.zeros(round(2.5 * make.RATE), np.float32)])
     path = moving(tmp_path / "a.mkv", 4.0, sound=sound)
-    items = localize_video(trusting, path, tmp_path, every=0.5).items
+    items = run_video(trusting, path, tmp_path, every=0.5).items
     assert [item.verdict for item in items] == ["visible source"] * 5 + ["silent"] * 3
     assert items[-1].boxes == ()
 
@@ -133,33 +133,33 @@ def test_silence_is_said_and_has_no_visible_source(trusting: Localizer, tmp_path
 def test_a_turned_video_comes_out_upright(trusting: Localizer, tmp_path: Path) -> None:
     path = make.held(moving(tmp_path / "a.mp4"), (0, 1, -1, 0))
     assert probe(path).rotation == 90
-    timeline = localize_video(trusting, path, tmp_path)
+    timeline = run_video(trusting, path, tmp_path)
     film = probe(tmp_path / "a.earsight.mp4")
     assert (film.width, film.height, film.rotation) == (48, 64, 0)
     assert (timeline.width, timeline.height) == (48, 64)
 
 
 def test_a_video_shorter_than_the_window_is_answered(trusting: Localizer, tmp_path: Path) -> None:
-    items = localize_video(trusting, moving(tmp_path / "a.mp4", 0.5), tmp_path).items
+    items = run_video(trusting, moving(tmp_path / "a.mp4", 0.5), tmp_path).items
     assert [item.time for item in items] == [0.0, 0.2, 0.4]
 
 
 def test_a_step_longer_than_the_video_answers_once(trusting: Localizer, tmp_path: Path) -> None:
-    items = localize_video(trusting, moving(tmp_path / "a.mp4", 1.0), tmp_path, every=30.0).items
+    items = run_video(trusting, moving(tmp_path / "a.mp4", 1.0), tmp_path, every=30.0).items
     assert [item.time for item in items] == [0.0]
     assert len(list(iter_frames(tmp_path / "a.earsight.mp4"))) == 10
 
 
 def test_a_part_of_a_video_comes_out_as_that_part(trusting: Localizer, tmp_path: Path) -> None:
     path = moving(tmp_path / "a.mp4", 3.0)
-    items = localize_video(trusting, path, tmp_path, start=1.0, end=2.0).items
+    items = run_video(trusting, path, tmp_path, start=1.0, end=2.0).items
     assert [item.time for item in items] == [1.0, 1.2, 1.4, 1.6, 1.8]
     assert probe(tmp_path / "a.earsight.mp4").duration == pytest.approx(1.0, abs=0.15)
 
 
 def test_a_shorter_window_is_heard_as_its_own_sound(localizer: Localizer, tmp_path: Path) -> None:
     path = moving(tmp_path / "a.mp4", 3.0)
-    items = localize_video(localizer, path, tmp_path, every=1.0, window=0.25, formats=("json",)).items
+    items = run_video(localizer, path, tmp_path, every=1.0, window=0.25, formats=("json",)).items
     sound, (time, frame) = read_audio(path, 8000), list(iter_frames(path, 1.0))[1]
     near = sound[round(time * 8000) - 1000 : round(time * 8000) + 1000]
     assert items[1].confidence == pytest.approx(localizer.localize(frame, near, 8000).confidence, abs=1e-5)
@@ -167,7 +167,7 @@ def test_a_shorter_window_is_heard_as_its_own_sound(localizer: Localizer, tmp_pa
 
 def test_the_map_in_the_film_moves_from_one_moment_to_the_next(localizer: Localizer, tmp_path: Path) -> None:
     path = moving(tmp_path / "a.mp4", 1.0)
-    localize_video(localizer, path, tmp_path, every=0.5, formats=("mp4",))
+    run_video(localizer, path, tmp_path, every=0.5, formats=("mp4",))
     film = [frame.astype(int) for _, frame in iter_frames(tmp_path / "a.earsight.mp4")]
     plain = [frame.astype(int) for _, frame in iter_frames(path)]
     assert all(np.abs(a - b).max() > 40 for a, b in zip(film, plain, strict=True))
@@ -179,14 +179,14 @@ def test_frames_too_close_for_a_video_are_left_out(localizer: Localizer, tmp_pat
     twice = sorted([*frames, *((time + 1e-7, frame) for time, frame in frames)], key=lambda pair: pair[0])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("earsight.localize.film.iter_planes", lambda *_: iter(twice))
-        localize_video(localizer, path, tmp_path, formats=("mp4",), start=0.05)
+        run_video(localizer, path, tmp_path, formats=("mp4",), start=0.05)
     assert len(list(iter_frames(tmp_path / "a.earsight.mp4"))) == 10
 
 
 def test_progress_goes_up_to_all(localizer: Localizer, tmp_path: Path) -> None:
     told: list[tuple[float, float]] = []
     path = moving(tmp_path / "a.mp4")
-    localize_video(localizer, path, tmp_path, batch_size=2, progress=lambda done, total: told.append((done, total)))
+    run_video(localizer, path, tmp_path, batch_size=2, progress=lambda done, total: told.append((done, total)))
     assert told == sorted(told)
     assert told[-1][0] == told[-1][1] == pytest.approx(probe(path).duration)
     assert len(told) > 10
@@ -194,23 +194,23 @@ def test_progress_goes_up_to_all(localizer: Localizer, tmp_path: Path) -> None:
 
 def test_nothing_is_replaced_without_force(localizer: Localizer, tmp_path: Path) -> None:
     path = moving(tmp_path / "a.mp4", 0.5)
-    localize_video(localizer, path, tmp_path, formats=("json",))
+    run_video(localizer, path, tmp_path, formats=("json",))
     before = (tmp_path / "a.earsight.json").read_bytes()
     with pytest.raises(
         UsageError,
         match=r"Expected no results there yet, but got .*a\.earsight\.json\. .*--force \(force=True in Python\)",
     ):
-        localize_video(localizer, path, tmp_path)
+        run_video(localizer, path, tmp_path)
     assert not (tmp_path / "a.earsight.mp4").exists()
-    localize_video(localizer, path, tmp_path, every=0.1, force=True, formats=("json",))
+    run_video(localizer, path, tmp_path, every=0.1, force=True, formats=("json",))
     assert (tmp_path / "a.earsight.json").read_bytes() != before
 
 
 def test_a_video_without_sound_or_pictures_is_refused(localizer: Localizer, tmp_path: Path) -> None:
     with pytest.raises(MediaError, match=r"has no audio track\. There is nothing to localize without sound"):
-        localize_video(localizer, make.steps(tmp_path / "mute.mp4", 1.0, sound=False), tmp_path / "out")
+        run_video(localizer, make.steps(tmp_path / "mute.mp4", 1.0, sound=False), tmp_path / "out")
     with pytest.raises(MediaError, match=r"has no video track\. Give a video, or a picture and a sound"):
-        localize_video(localizer, make.sound_file(tmp_path / "a.m4a", make.chirp(0.5)), tmp_path / "out")
+        run_video(localizer, make.sound_file(tmp_path / "a.m4a", make.chirp(0.5)), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -231,12 +231,12 @@ def test_a_video_without_sound_or_pictures_is_refused(localizer: Localizer, tmp_
 )
 def test_settings_without_sense_are_refused(localizer: Localizer, tmp_path: Path, settings: dict, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        localize_video(localizer, tmp_path / "not_even_there.mp4", tmp_path, **settings)
+        run_video(localizer, tmp_path / "not_even_there.mp4", tmp_path, **settings)
 
 
 def test_a_start_after_the_end_of_the_video_is_refused(localizer: Localizer, tmp_path: Path) -> None:
     with pytest.raises(MediaError, match=r"plays for .* s, but the start is at 9 s\. Start earlier"):
-        localize_video(localizer, moving(tmp_path / "a.mp4", 1.0), tmp_path, start=9.0)
+        run_video(localizer, moving(tmp_path / "a.mp4", 1.0), tmp_path, start=9.0)
 
 
 def test_pictures_too_large_for_a_film_are_refused_before_the_work(
@@ -245,20 +245,20 @@ def test_pictures_too_large_for_a_film_are_refused_before_the_work(
     monkeypatch.setattr("earsight.localize.video.LONGEST", 63)
     path = moving(tmp_path / "clip.mp4")
     with pytest.raises(MediaError, match=r"pictures of 64 x 48, and an mp4 film at most 63 on a side\. Use --format"):
-        localize_video(localizer, path, tmp_path / "out")
-    localize_video(localizer, path, tmp_path / "out", formats="png,json")
+        run_video(localizer, path, tmp_path / "out")
+    run_video(localizer, path, tmp_path / "out", formats="png,json")
 
 
 def test_an_output_folder_that_cannot_be_made_is_refused(localizer: Localizer, tmp_path: Path) -> None:
     path = moving(tmp_path / "a.mp4", 0.5)
     with pytest.raises(UsageError, match="Expected an output folder that can be made, but got"):
-        localize_video(localizer, path, path / "out")
+        run_video(localizer, path, path / "out")
 
 
 def test_a_video_that_ends_on_a_still_is_answered_and_filmed_to_its_end(trusting: Localizer, tmp_path: Path) -> None:
     sound = np.concatenate([make.chirp(2.5), np.zeros(round(3.5 * make.RATE), np.float32)])
     path = make.still(tmp_path / "a.mp4", 6.0, sound, encoder={"bf": "0"})
-    timeline = localize_video(trusting, path, tmp_path, every=0.5)
+    timeline = run_video(trusting, path, tmp_path, every=0.5)
     assert [item.time for item in timeline.items] == [0.5 * k for k in range(12)]
     assert timeline.notes == ()
     film = tmp_path / "a.earsight.mp4"
@@ -274,7 +274,7 @@ def test_a_video_that_ends_on_a_still_is_answered_and_filmed_to_its_end(trusting
 
 def test_a_film_of_one_picture_lasts_as_long_as_it_is_shown(trusting: Localizer, tmp_path: Path) -> None:
     path = make.video(tmp_path / "a.mp4", [make.corners()], [0.0], make.chirp(5.0), lasts=5.0)
-    assert len(localize_video(trusting, path, tmp_path, every=0.5, start=1.0, end=4.0, formats="mp4").items) == 6
+    assert len(run_video(trusting, path, tmp_path, every=0.5, start=1.0, end=4.0, formats="mp4").items) == 6
     assert probe(tmp_path / "a.earsight.mp4").pictures_end == pytest.approx(3.0, abs=0.05)
 
 
@@ -282,7 +282,7 @@ def test_a_film_that_moves_and_then_stands_lasts_as_long_as_it_is_shown(trusting
     times = [k / 10 for k in range(40)]
     pictures = [make.gray_frame(20 + 3 * k) for k in range(40)]
     path = make.video(tmp_path / "a.mp4", pictures, times, make.chirp(10.0), lasts=6.1, encoder={"bf": "0"})
-    assert len(localize_video(trusting, path, tmp_path, every=0.5, formats="mp4").items) == 20
+    assert len(run_video(trusting, path, tmp_path, every=0.5, formats="mp4").items) == 20
     film = probe(tmp_path / "a.earsight.mp4")
     assert film.pictures_end == pytest.approx(10.0, abs=0.05)
     assert film.duration == pytest.approx(10.0, abs=0.05)
@@ -291,14 +291,14 @@ def test_a_film_that_moves_and_then_stands_lasts_as_long_as_it_is_shown(trusting
 def test_a_cut_off_video_is_told_with_both_times(trusting: Localizer, tmp_path: Path) -> None:
     path = make.cut(make.steps(tmp_path / "a.mp4", 4.0, options={"movflags": "faststart"}), 0.6)
     told = "the pictures end at 2.2 s, but should go on until 4.0 s: the file may be cut off"
-    timeline = localize_video(trusting, path, tmp_path, every=0.5, formats="json")
+    timeline = run_video(trusting, path, tmp_path, every=0.5, formats="json")
     assert timeline.notes == (told,)
     assert read_json(tmp_path, "a")["notes"] == [told]
     assert told in timeline._repr_html_()
-    some = localize_video(trusting, path, tmp_path, every=0.5, end=2.0, formats="json", force=True)
+    some = run_video(trusting, path, tmp_path, every=0.5, end=2.0, formats="json", force=True)
     assert some.notes == ()
     avi = make.cut(make.steps(tmp_path / "b.avi", 4.0), 0.6)
-    assert "should go on until 4.0 s" in localize_video(trusting, avi, tmp_path, formats="json").notes[0]
+    assert "should go on until 4.0 s" in run_video(trusting, avi, tmp_path, formats="json").notes[0]
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".avi", ".webm"])
@@ -307,41 +307,41 @@ def test_sound_of_another_length_than_the_pictures_is_no_cut(
     trusting: Localizer, tmp_path: Path, suffix: str, seconds: float
 ) -> None:
     path = moving(tmp_path / f"a{suffix}", 2.0, sound=make.chirp(seconds))
-    assert localize_video(trusting, path, tmp_path, every=0.9, formats="json").notes == ()
+    assert run_video(trusting, path, tmp_path, every=0.9, formats="json").notes == ()
 
 
 def test_anamorphic_video_keeps_its_shape(trusting: Localizer, tmp_path: Path) -> None:
     path = moving(tmp_path / "a.mp4", 0.5, aspect=Fraction(16, 9))
-    timeline = localize_video(trusting, path, tmp_path)
+    timeline = run_video(trusting, path, tmp_path)
     film = probe(tmp_path / "a.earsight.mp4")
     assert (film.width, film.height, film.aspect) == (64, 48, pytest.approx(16 / 9))
     assert (timeline.width, timeline.height) == (64, 48)
     turned = make.held(path, (0, 1, -1, 0))
-    localize_video(trusting, turned, tmp_path, formats="mp4", force=True)
+    run_video(trusting, turned, tmp_path, formats="mp4", force=True)
     assert probe(tmp_path / "a.earsight.mp4").aspect == pytest.approx(9 / 16)
 
 
-def test_pictures_of_a_sheet_have_the_shape_that_is_shown() -> None:
-    tiles = Tiles(2.0)
-    tiles.offer(np.zeros((3, 40, 60), np.uint8))
-    assert tiles._some.all()[0].picture.shape == (3, 40, 120)
+def test_pictures_of_an_anamorphic_video_have_the_shape_that_is_shown(trusting: Localizer, tmp_path: Path) -> None:
+    path = moving(tmp_path / "a.mp4", 0.5, aspect=Fraction(2))
+    (still, *_) = run_video(trusting, path, tmp_path, formats="json").stills
+    assert Image.open(io.BytesIO(still.jpeg)).size == (128, 48)
 
 
 def test_formats_may_be_one_text(localizer: Localizer, tmp_path: Path) -> None:
     path = moving(tmp_path / "a.mp4", 0.5)
-    assert [file.suffix for file in localize_video(localizer, path, tmp_path, formats="mp4, json").files] == [
+    assert [file.suffix for file in run_video(localizer, path, tmp_path, formats="mp4, json").files] == [
         ".mp4",
         ".json",
     ]
     with pytest.raises(UsageError, match="formats out of mp4, png, json, npz, but got 'gif'"):
-        localize_video(localizer, path, tmp_path, formats="json,gif")
+        run_video(localizer, path, tmp_path, formats="json,gif")
 
 
 def test_a_video_is_heard_with_the_sound_of_another_recording(localizer: Localizer, tmp_path: Path) -> None:
     path = moving(tmp_path / "a.mp4", 2.0, sound=np.zeros(2 * make.RATE, np.float32))
     sound = make.sound_file(tmp_path / "b.wav", make.chirp(5.0))
-    assert {item.verdict for item in localize_video(localizer, path, tmp_path / "own").items} == {"silent"}
-    timeline = localize_video(localizer, path, tmp_path, sound=sound)
+    assert {item.verdict for item in run_video(localizer, path, tmp_path / "own").items} == {"silent"}
+    timeline = run_video(localizer, path, tmp_path, sound=sound)
     assert (timeline.source, timeline.sound) == (str(path), str(sound))
     assert {item.verdict for item in timeline.items} == {"not calibrated"}
     film = tmp_path / "a.earsight.mp4"
@@ -349,37 +349,37 @@ def test_a_video_is_heard_with_the_sound_of_another_recording(localizer: Localiz
     heard, original = read_audio(film, 8000), read_audio(sound, 8000)
     assert abs(make.lag(original[:15000], heard[:15000], 800)) <= 8
     mute = moving(tmp_path / "mute.mp4", 1.0)
-    assert localize_video(localizer, mute, tmp_path, sound=sound, start=0.5, formats="mp4").items[0].time == 0.5
+    assert run_video(localizer, mute, tmp_path, sound=sound, start=0.5, formats="mp4").items[0].time == 0.5
     with pytest.raises(MediaError, match=r"a\.png: has no audio track"):
-        localize_video(localizer, path, tmp_path, sound=make.picture(tmp_path / "a.png", make.corners()), force=True)
+        run_video(localizer, path, tmp_path, sound=make.picture(tmp_path / "a.png", make.corners()), force=True)
 
 
 def test_which_of_several_sound_tracks_was_heard_is_told(localizer: Localizer, tmp_path: Path) -> None:
     path = moving(tmp_path / "a.mkv", 0.5, tracks=2)
     told = "there are 2 sound tracks, of which the first was heard"
-    assert localize_video(localizer, path, tmp_path, formats="json").notes == (told,)
+    assert run_video(localizer, path, tmp_path, formats="json").notes == (told,)
     image = make.picture(tmp_path / "b.png", make.corners())
-    assert localize_pair(localizer, image, path, tmp_path, formats="json").notes == (told,)
+    assert run_pair(localizer, image, path, tmp_path, formats="json").notes == (told,)
 
 
 def test_a_pair_is_never_a_film_alone(localizer: Localizer, tmp_path: Path) -> None:
     pair = make.picture(tmp_path / "a.png", make.corners()), make.sound_file(tmp_path / "a.wav", make.chirp(1.0))
     with pytest.raises(UsageError, match=r"png, json or npz for a picture .*, but got mp4 alone\. Add one of them"):
-        localize_pair(localizer, *pair, tmp_path / "out", formats=("mp4",))
+        run_pair(localizer, *pair, tmp_path / "out", formats=("mp4",))
     assert not (tmp_path / "out").exists()
 
 
 def test_a_pair_at_a_time_past_the_end_of_its_sound_is_refused(localizer: Localizer, tmp_path: Path) -> None:
     pair = make.picture(tmp_path / "a.png", make.corners()), make.sound_file(tmp_path / "a.wav", make.chirp(1.0))
     with pytest.raises(MediaError, match=r"a\.wav: plays for 1 s, but the start is at 99 s\. Start earlier\."):
-        localize_pair(localizer, *pair, tmp_path / "out", time=99)
+        run_pair(localizer, *pair, tmp_path / "out", start=99)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_pair_becomes_a_picture_and_json(trusting: Localizer, tmp_path: Path) -> None:
     image = make.picture(tmp_path / "dog.png", make.corners(300, 200))
     sound = make.sound_file(tmp_path / "bark.wav", make.chirp(3.0))
-    timeline = localize_pair(trusting, image, sound, tmp_path / "out", time=1.25)
+    timeline = run_pair(trusting, image, sound, tmp_path / "out", start=1.25)
     assert sorted(f.name for f in (tmp_path / "out").iterdir()) == ["dog.earsight.json", "dog.earsight.png"]
     assert read_image(tmp_path / "out" / "dog.earsight.png").shape == (3, 200, 300)
     values = read_json(tmp_path / "out", "dog")
@@ -391,19 +391,19 @@ def test_a_pair_becomes_a_picture_and_json(trusting: Localizer, tmp_path: Path) 
     assert item["confidence"] == pytest.approx(alone.confidence, abs=1e-6)
     np.testing.assert_allclose(timeline.items[0].boxes, alone.boxes, atol=1)
     with pytest.raises(UsageError, match="Expected no results there yet"):
-        localize_pair(trusting, image, sound, tmp_path / "out")
+        run_pair(trusting, image, sound, tmp_path / "out")
 
 
 def test_a_silent_pair_says_so(trusting: Localizer, tmp_path: Path) -> None:
     image = make.picture(tmp_path / "a.png", make.corners())
     sound = make.wav(tmp_path / "a.wav", np.zeros(8000, np.int16), 8000)
-    assert localize_pair(trusting, image, sound, tmp_path, formats=("json",)).items[0].verdict == "silent"
+    assert run_pair(trusting, image, sound, tmp_path, formats=("json",)).items[0].verdict == "silent"
 
 
 @pytest.mark.slow
 def test_real_clips_come_through(trusting: Localizer, shared_media: Path, tmp_path: Path) -> None:
     for path in sorted((shared_media / "clips").glob("*.mp4")):
-        localize_video(trusting, path, tmp_path, end=2.0)
+        run_video(trusting, path, tmp_path, end=2.0)
         film, old = probe(tmp_path / f"{path.stem}.earsight.mp4"), probe(path)
         assert (film.width, film.height) == (old.width, old.height)
         assert film.duration == pytest.approx(2.0, abs=0.15)

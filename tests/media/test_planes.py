@@ -11,19 +11,19 @@ import make
 import numpy as np
 import pytest
 
-from earsight.localize.paint import Paint
 from earsight.media.planes import iter_planes
 from earsight.media.read import iter_frames, probe
 from earsight.media.write import VideoWriter
+from earsight.overlay import Overlay
 
 
 def copied(path: Path, to: Path) -> Path:
     """The video written again through its planes, with nothing painted."""
     info = probe(path)
-    paint = Paint(info.height + info.height % 2, info.width + info.width % 2)
+    nothing = Overlay(info.height, info.width, yuv=True)
     with VideoWriter(to, info.width, info.height, Fraction(10), None) as film:
         for time, planes in iter_planes(path, info.height, info.width):
-            film.fill(partial(paint.over, planes), time)
+            film.fill(partial(nothing.into, planes), time)
     return to
 
 
@@ -110,7 +110,7 @@ def test_a_film_that_is_cut_has_no_sound_after_its_pictures(tmp_path: Path) -> N
     path = make.steps(tmp_path / "a.mp4", 4.0, 10)
     with VideoWriter(tmp_path / "b.mp4", 64, 48, Fraction(10), path) as film:
         for time, planes in iter_planes(path, 48, 64):
-            film.fill(partial(Paint(48, 64).over, planes), time)
+            film.fill(partial(Overlay(48, 64, yuv=True).into, planes), time)
             if time > 0.95:
                 film.cut()
                 break

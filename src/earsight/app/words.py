@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 
 from earsight.app.answer import Answer, Point
-from earsight.localize.chart import INK, chart
-from earsight.localize.timeline import NOT_CALIBRATED, NOT_VISIBLE, SILENT, VISIBLE
+from earsight.app.svg_chart import chart
+from earsight.localize.timeline import INK, NOT_CALIBRATED, NOT_VISIBLE, SILENT, VISIBLE
 
 SAYING = {
     VISIBLE: "The source is in the picture",

@@ -15,7 +15,7 @@ import numpy as np
 from earsight.app.limits import PageLimits
 from earsight.errors import MediaError
 from earsight.files import write_text
-from earsight.localize.timeline import NOT_VISIBLE, SILENT, Timeline
+from earsight.localize.timeline import Timeline
 from earsight.media.accept import Limits
 from earsight.media.read import MediaInfo, iter_frames, probe, read_audio
 from earsight.media.write import VideoWriter, write_wav
@@ -137,11 +137,10 @@ def _by(
     progress: Callable[[float, float], None],
 ) -> dict[str, Any]:
     """One localizer's answer: the film, the timeline and the slider's pictures as files, the rest as plain values."""
-    from earsight.localize.settings import Settings
-    from earsight.localize.video import localize_one
+    from earsight.localize import Settings, localize_video
 
-    settings = Settings(limits.every, end=limits.seconds, formats=("mp4", "npz"))
-    timeline = localize_one(localizer, clip, scratch, settings, progress, force=True, name=f"answer-{model}")
+    settings = Settings(limits.every, end=limits.seconds, formats=("mp4", "npz"), force=True)
+    timeline = localize_video(localizer, clip, scratch / f"answer-{model}", settings, progress=progress)
     film, maps = timeline.files
     film.replace(out / film_name(model))
     # A visitor learns nothing of where things lie on this machine.
@@ -167,19 +166,13 @@ def _frames(
 ) -> None:
     """The slider's pictures: each moment's frame with its map, boxes and verdict."""
     from earsight.data.jpeg import encode_jpeg
-    from earsight.localize.draw import captioned, drawn
-    from earsight.localize.localizer import spread
-    from earsight.localize.pictured import small
-    from earsight.localize.seen import Seen, upsampled
-    from earsight.localize.settings import Drawing
+    from earsight.localize.view import View, drawn
+    from earsight.overlay import scaled
 
-    protocol = localizer.protocol
     with np.load(maps) as held:
         scores = held["maps"]
     frames = iter_frames(clip, limits.every, end=limits.seconds)
     for at, (moment, score, (_, frame)) in enumerate(zip(timeline.items, scores, frames, strict=False)):
-        low, high = spread(upsampled(score, protocol.size, protocol.size, protocol))
-        shown = float(moment.verdict not in (NOT_VISIBLE, SILENT))
-        seen = Seen(moment, score, low, high, shown, float(not moment.silent))
-        picture = captioned(drawn(small(frame, SIDE, aspect), seen, protocol, Drawing()), moment)
+        view = View.of(moment, score, localizer.protocol)
+        picture = drawn(scaled(frame, SIDE, aspect), view, caption=())
         (out / frame_name(model, at)).write_bytes(encode_jpeg(picture, _QUALITY))

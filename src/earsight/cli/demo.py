@@ -40,7 +40,7 @@ def run(settings: Demo) -> int:
     from earsight.data.controls import Audio
     from earsight.data.toys.video import write_film
     from earsight.evaluation import center_prior, evaluate
-    from earsight.localize import Localizer, localize_video
+    from earsight.localize import Localizer, Settings, localize_video
     from earsight.methods.base import build
     from earsight.report.gallery import groups
     from earsight.report.groups import lines
@@ -89,7 +89,7 @@ def run(settings: Demo) -> int:
     note("4/4  Localizing in a film: three toys take turns, then something off-screen is heard.")
     film = out / "film.mp4"
     write_film(film, seed)
-    localize_video(Localizer(weights), film, out / "film", force=force)
+    localize_video(Localizer(weights), film, out / "film", Settings(force=force))
 
     say(table(lines(results)) + "\n")
     if calibration:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,7 +17,7 @@ from earsight.config import need
 from earsight.errors import UsageError
 
 if TYPE_CHECKING:
-    from earsight.localize import Localizer, Summary, Timeline
+    from earsight.localize import Localizer, Settings, Summary, Timeline
     from earsight.object_prior import ObjectPrior
 
 
@@ -73,10 +73,7 @@ def run(settings: Localize) -> int:
 
     Ctrl-C ends in order: what was finished by then is kept, marked as partial, and the exit code is 130.
     """
-    from earsight.localize import Drawing, Localizer, Summary, localize_pair
-    from earsight.localize.files import check_formats
-    from earsight.localize.pair import refuse_span
-    from earsight.localize.settings import Settings
+    from earsight.localize import Localizer, Summary, localize_pair
 
     weights, inputs, image, audio = settings.weights, settings.inputs, settings.image, settings.audio
     need_weights_first(settings)
@@ -89,11 +86,7 @@ def run(settings: Localize) -> int:
         "For example: earsight localize WEIGHTS clip.mp4",
     )
     prior = asked_prior(settings)
-    drawing = Drawing(
-        settings.overlay, settings.boxes
-    )  # what is wrong with any setting is said before a model is loaded
-    formats, start, end = check_formats(settings.format), settings.start, settings.end
-    Settings(settings.every, settings.window, settings.smooth, start or 0.0, end, formats, drawing, settings.batch_size)
+    chosen = localization(settings)  # what is wrong with any setting is said before a model is loaded
     localizer = Localizer.load(weights, settings.device, prior)
     if localizer.threshold is None and prior is not None and prior.alpha < 1:
         note("no threshold was calibrated with the object prior, so there is a confidence but no verdict")
@@ -106,46 +99,37 @@ def run(settings: Localize) -> int:
     for known in localizer.notes:
         note(known)
     if image is not None and audio is not None:
-        refuse_span(end, settings.window)
-        single = localize_pair(
-            localizer,
-            image,
-            audio,
-            settings.out,
-            time=start,
-            formats=settings.format,
-            drawing=drawing,
-            force=settings.force,
-        )
-        summary = Summary((single,))
+        summary = Summary((localize_pair(localizer, image, audio, settings.out, chosen),))
     else:
-        summary = videos(localizer, settings)
+        summary = videos(localizer, settings, chosen)
     return present(summary, localizer, settings)
 
 
-def videos(localizer: Localizer, settings: Localize) -> Summary:
+def localization(settings: Localize) -> Settings:
+    """The settings of localization that the flags ask for."""
+    from earsight.localize import Settings
+
+    names = [field.name for field in fields(Settings) if field.name != "formats"]
+    chosen = Settings(formats=settings.format, **{name: getattr(settings, name) for name in names})
+    if settings.image is not None:
+        chosen.refuse_span()
+    return chosen
+
+
+def videos(localizer: Localizer, settings: Localize, chosen: Settings) -> Summary:
     """Localize videos and folders of them; Ctrl-C ends after the frames at hand."""
-    from earsight.localize import localize_paths, patient
+    from earsight.localize import graceful_interrupt, localize_paths
 
     pace = Pace()
-    with progress("localizing") as report, patient() as asked:
+    with progress("localizing") as report, graceful_interrupt() as asked:
         return localize_paths(
             localizer,
             settings.inputs,
             settings.out,
+            chosen,
             sound=settings.audio,
-            every=settings.every,
-            window=settings.window,
-            smooth=settings.smooth,
-            start=settings.start,
-            end=settings.end,
-            formats=settings.format,
-            overlay=settings.overlay,
-            boxes=settings.boxes,
-            batch_size=settings.batch_size,
             progress=lambda name, done, total: report(done, total, pace(Path(name).name, done, total)),
             stop=asked,
-            force=settings.force,
         )
 
 
@@ -159,8 +143,10 @@ def present(summary: Summary, localizer: Localizer, settings: Localize) -> int:
         for told in one.notes:
             if told not in localizer.notes:
                 note(f"note: {one.source}: {told}")
-    for left in summary.skipped:
-        note(f"skipped: {left.path}: {left.reason}")
+    if summary.skipped:
+        count, names = len(summary.skipped), ", ".join(path.name for path in summary.skipped[:3])
+        more = f" and {count - 3} more" if count > 3 else ""
+        note(f"skipped {count} file{'s' * (count > 1)} of other kinds than media: {names}{more}")
     for failed in summary.failures:
         note(f"failed: {failed.path}: {failed.reason}")
     if summary.failures:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from earsight.localize.files import FORMATS, USUAL
-from earsight.localize.localizer import Localizer
-from earsight.localize.pair import localize_pair
-from earsight.localize.paths import Failed, Skipped, Summary, localize_paths
-from earsight.localize.settings import Drawing
-from earsight.localize.stopping import patient
+from earsight.localize.localizer import Localization, Localizer
+from earsight.localize.paths import Failed, Summary, graceful_interrupt, localize_pair, localize_paths
+from earsight.localize.settings import FORMATS, Settings
 from earsight.localize.timeline import Moment, Timeline
 from earsight.localize.video import localize_video
 
 __all__ = [
     "FORMATS",
-    "USUAL",
-    "Drawing",
     "Failed",
+    "Localization",
     "Localizer",
     "Moment",
-    "Skipped",
+    "Settings",
     "Summary",
     "Timeline",
+    "graceful_interrupt",
     "localize_pair",
     "localize_paths",
     "localize_video",
-    "patient",
 ]

@@ -1,88 +1,64 @@
-"""Confidence over time as a drawing (SVG) that fits any width and any ground, for web pages and notebooks."""
+"""Confidence over time as a picture, for contact sheets and notebooks: coloured by verdict, with the threshold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
-from earsight.localize.timeline import NOT_CALIBRATED, NOT_VISIBLE, SILENT, VISIBLE
+from PIL import Image, ImageDraw
 
-INK = {VISIBLE: "#12925a", NOT_VISIBLE: "#d1422f", SILENT: "#7a7f87", NOT_CALIBRATED: "#3d6fd9"}
-"""Colours of the verdicts, which read on white and on black."""
-_WIDE, _TALL = 640, 170
-_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 12, 14, 28
-# A page's style sheet goes before these; where there is none, lines and letters have the colour of the text around.
-_WORDS = 'fill="currentColor" font-size="11.5" opacity=".65"'
+from earsight.localize.timeline import INK, Moment
+from earsight.overlay import text_font
 
-
-class Point(Protocol):
-    """A moment of a timeline, of which these three count here."""
-
-    @property
-    def time(self) -> float: ...
-    @property
-    def verdict(self) -> str: ...
-    @property
-    def confidence(self) -> float: ...
+FINE = 2
+"""Pixels of the picture for each pixel that it is shown at."""
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 14, 12, 26
+_LETTERS = 12
+_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 120, 300, 600, 1200, 3600, 7200)
+_SMOOTHED, _ALONE = "#9aa1ab", "#9aa1ab70"
 
 
-def chart(points: Sequence[Point], threshold: float | None, here: int | None = None) -> str:
-    """The confidences of one or more moments, coloured by verdict, with the threshold; `here` is marked."""
-    first, last = points[0].time, max(points[-1].time, points[0].time + 1e-3)
-    values = [point.confidence for point in points] + ([threshold] if threshold is not None else [])
+def confidence_chart(
+    items: Sequence[Moment], threshold: float | None, width: int, height: int, ink: str = "#6b7280"
+) -> Image.Image:
+    """The confidences of one or more moments, with those of each moment alone where they differ, on a clear ground.
+
+    Args:
+        width: at which the chart is shown; the picture is `FINE` times as wide.
+        height: likewise.
+        ink: colour of letters and of the threshold.
+    """
+    image = Image.new("RGBA", (FINE * width, FINE * height))
+    draw = ImageDraw.Draw(image)
+    first, last = items[0].time, max(items[-1].time, items[0].time + 1e-3)
+    values = [value for item in items for value in (item.confidence, item.momentary)]
+    values += [threshold] if threshold is not None else []
     low, high = min(values), max(values)
     room = max(0.12 * (high - low), 0.01)
     low, high = low - room, high + room
 
     def x(time: float) -> float:
-        return _LEFT + (time - first) / (last - first) * (_WIDE - _LEFT - _RIGHT)
+        return FINE * (_LEFT + (time - first) / (last - first) * (width - _LEFT - _RIGHT))
 
     def y(value: float) -> float:
-        return _TOP + (high - value) / (high - low) * (_TALL - _TOP - _BOTTOM)
+        return FINE * (_TOP + (high - value) / (high - low) * (height - _TOP - _BOTTOM))
 
-    line = " ".join(f"{x(point.time):.1f},{y(point.confidence):.1f}" for point in points)
-    size = 3.4 if len(points) <= 120 else 2.2
-    dots = "".join(
-        f'<circle cx="{x(p.time):.1f}" cy="{y(p.confidence):.1f}" r="{size}" fill="{INK[p.verdict]}"/>' for p in points
-    )
-    drawn = f'<polyline points="{line}" class="es-line" fill="none" stroke="#9aa1ab" stroke-width="1.6"/>'
-    parts = [drawn, dots, _times(first, last, x), _levels(low, high, y)]
+    def write(at: tuple[float, float], text: str, anchor: str) -> None:
+        draw.text(at, text, ink, text_font(text, FINE * _LETTERS), anchor=anchor)
+
+    for level in (low + (high - low) * part for part in (0.15, 0.5, 0.85)):
+        draw.line([x(first), y(level), x(last), y(level)], "#80808038", FINE)
+        write((x(first) - 7 * FINE, y(level)), f"{level:.2f}", "rm")
+    step = next((one for one in _STEPS if (last - first) / one <= 10), (last - first) / 10)
+    for k in range(int((last - first) / step + 1e-6) + 1):
+        write((x(first + k * step), FINE * (height - 6)), f"{first + k * step:g} s", "ms")
+    if any(item.momentary != item.confidence for item in items):
+        draw.line([(x(item.time), y(item.momentary)) for item in items], _ALONE, FINE, joint="curve")
+    draw.line([(x(item.time), y(item.confidence)) for item in items], _SMOOTHED, 2 * FINE, joint="curve")
     if threshold is not None:
-        level = y(threshold)
-        parts.append(
-            f'<line x1="{_LEFT}" x2="{_WIDE - _RIGHT}" y1="{level:.1f}" y2="{level:.1f}" class="es-threshold" '
-            'stroke="currentColor" stroke-dasharray="5 4" opacity=".6"/>'
-            f'<text x="{_WIDE - _RIGHT}" y="{level - 5:.1f}" text-anchor="end" {_WORDS}>'
-            f"threshold {threshold:.2f}</text>"
-        )
-    if here is not None:
-        at = x(points[min(max(0, here), len(points) - 1)].time)
-        parts.append(
-            f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{_TOP - 6}" y2="{_TALL - _BOTTOM}" class="es-here" '
-            'stroke="#f59e0b" stroke-width="2" opacity=".8"/>'
-        )
-    return (
-        f'<svg class="es-plot" viewBox="0 0 {_WIDE} {_TALL}" role="img" aria-label="Confidence over time">'
-        f"{''.join(parts)}</svg>"
-    )
-
-
-def _times(first: float, last: float, x: Callable[[float], float]) -> str:
-    steps = (0.5, 1, 2, 5, 10, 20, 60, 120, 300, 600, 1200, 3600, 7200)
-    step = next((one for one in steps if (last - first) / one <= 7), (last - first) / 7)
-    count = int((last - first) / step + 1e-6)
-    below = _TALL - _BOTTOM + 18
-    times = [first + k * step for k in range(count + 1)]
-    return "".join(
-        f'<text x="{x(time):.1f}" y="{below}" text-anchor="middle" {_WORDS}>{time:g} s</text>' for time in times
-    )
-
-
-def _levels(low: float, high: float, y: Callable[[float], float]) -> str:
-    levels = [low + (high - low) * part for part in (0.15, 0.5, 0.85)]
-    return "".join(
-        f'<line x1="{_LEFT}" x2="{_WIDE - _RIGHT}" y1="{y(v):.1f}" y2="{y(v):.1f}" class="es-grid" '
-        'stroke="currentColor" opacity=".12"/>'
-        f'<text x="{_LEFT - 6}" y="{y(v) + 4:.1f}" text-anchor="end" {_WORDS}>{v:.2f}</text>'
-        for v in levels
-    )
+        for begin in range(round(x(first)), round(x(last)), 9 * FINE):
+            draw.line([begin, y(threshold), min(begin + 5 * FINE, x(last)), y(threshold)], ink, FINE)
+        write((x(last), y(threshold) - 3 * FINE), f"threshold {threshold:.2f}", "rs")
+    size = FINE * (3.5 if len(items) <= 120 else 2.2)
+    for item in items:
+        draw.circle((x(item.time), y(item.confidence)), size, INK[item.verdict])
+    return image

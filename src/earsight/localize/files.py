@@ -1,36 +1,24 @@
-"""The files that localization writes: their names, and that none is replaced unasked."""
+"""The files that localization writes: their names, JSON, maps as .npz, and that none is replaced unasked."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import IO, Any, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from earsight.errors import UsageError
 from earsight.files import MARK, write_atomically, write_text
+from earsight.localize.timeline import Timeline
 from earsight.media.write import telling
-
-FORMATS = ("mp4", "png", "json", "npz")
-"""An overlay video, a contact sheet (of a single picture: its overlay), the timeline, and the maps."""
-USUAL = ("mp4", "png", "json")
-"""What is written unless something else is asked for."""
-
-
-def check_formats(formats: str | Sequence[str]) -> tuple[str, ...]:
-    """The formats to write, each once; one text may name several.
-
-    >>> check_formats("mp4, json"), check_formats(["json", "json"])
-    (('mp4', 'json'), ('json',))
-    """
-    if isinstance(formats, str):
-        formats = [one.strip() for one in formats.split(",") if one.strip()]
-    known = ", ".join(FORMATS)
-    unknown = [one for one in formats if one not in FORMATS]
-    if unknown or not formats:
-        got = f"'{unknown[0]}'" if unknown else "none"
-        raise UsageError(f"Expected formats out of {known}, but got {got}. Name at least one of them.")
-    return tuple(dict.fromkeys(formats))
+from earsight.types import F32
 
 
 def outputs(out: Path, name: str, formats: Iterable[str]) -> dict[str, Path]:
@@ -62,13 +50,64 @@ def make_way(files: Iterable[Path], force: bool) -> None:
 
 
 def write_file(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a file that appears whole or not at all; failures are told as those of `path`."""
+    """Let `write` fill a file that appears whole or not at all; errors name `path`."""
     with telling(path):
         write_atomically(path, write)
 
 
-def write_json(path: Path, values: dict[str, Any]) -> None:
-    """Plain values, whole or not at all; failures are told as those of `path`."""
-    text = json.dumps(values, indent=2, allow_nan=False) + "\n"
+def write_json(path: Path, timeline: Timeline) -> None:
+    """The timeline as JSON, whole or not at all."""
+    text = json.dumps(timeline.to_json(), indent=2, allow_nan=False) + "\n"
     with telling(path):
         write_text(path, text)
+
+
+class MapsFile:
+    """Takes maps (h, w), all of one size, one after another, and writes them with their times at the end.
+
+    They are collected on disk, so that hours take no memory.
+
+    Args:
+        path: the file to write; a nameless one beside it holds the maps until then.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._shape: tuple[int, ...] = (0, 0)
+
+    def __enter__(self) -> Self:
+        with telling(self.path):
+            self._held: IO[bytes] = tempfile.TemporaryFile(dir=self.path.parent)
+        return self
+
+    def add(self, score: F32) -> None:
+        self._shape = score.shape
+        with telling(self.path):
+            self._held.write(np.ascontiguousarray(score, np.float32).tobytes())
+
+    def write(self, timeline: Timeline) -> None:
+        """Write the file: `maps` (T, h, w), and of each `time`, `confidence`, `momentary` and `verdict` (T,)."""
+        columns: dict[str, npt.NDArray[Any]] = {
+            name: np.array([getattr(item, name) for item in timeline.items])
+            for name in ("time", "confidence", "momentary", "verdict")
+        }
+        columns["size"] = np.array([timeline.height, timeline.width])
+
+        def fill(beside: Path) -> None:
+            with zipfile.ZipFile(beside, "w") as file:
+                for name, column in columns.items():
+                    with file.open(f"{name}.npy", "w") as part:
+                        np.lib.format.write_array(part, column, allow_pickle=False)
+                with file.open("maps.npy", "w", force_zip64=True) as part:
+                    shape = (len(timeline.items), *self._shape)
+                    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+                    np.lib.format.write_array_header_1_0(part, header)
+                    self._held.seek(0)
+                    shutil.copyfileobj(self._held, part, 1 << 20)
+
+        write_file(self.path, fill)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,11 +14,12 @@ from earsight import protocols
 from earsight.config import Inputs, need
 from earsight.files import local_path
 from earsight.judging import Found, judged
-from earsight.localize.given import picture_of, silent, sound_of
-from earsight.localize.pictured import Pictured
+from earsight.localize.inputs import is_silent, picture_of, sound_of
+from earsight.localize.regions import source_boxes, spread
+from earsight.localize.timeline import verdict_of
 from earsight.onnxfile import OnnxModel, is_onnx
-from earsight.regions import boxes_of
-from earsight.types import F32, U8, Localization, Mask
+from earsight.overlay import PixelBox
+from earsight.types import F32, U8, Mask
 
 if TYPE_CHECKING:  # torch is imported when there are weights for it, and not for an exported model
     import torch
@@ -26,8 +27,51 @@ if TYPE_CHECKING:  # torch is imported when there are weights for it, and not fo
     from earsight.checkpoint import Weights
     from earsight.object_prior import ObjectPrior
 
-
 _LONGEST = 200  # letters of what weights say that they know
+
+
+@dataclass(frozen=True, repr=False)
+class Localization:
+    """The answer for one picture and one sound, in the picture's own pixels. A notebook shows it as a picture.
+
+    Args:
+        map: float32 (H, W), scaled by the method's bounds so that 1 is the best score there can be.
+        mask: bool (H, W), the pixels that the protocol selects.
+        boxes: pixel boxes (x0, y0, x1, y1) around the parts of the source, largest first; empty when not visible.
+        confidence: higher means surer that the source is visible.
+        threshold: confidence from which on a source is called visible, or None when the weights are not calibrated.
+        silent: nothing is heard, so the map means nothing.
+        picture: uint8 (3, H, W), what the answer is about.
+    """
+
+    map: F32
+    mask: Mask
+    boxes: tuple[PixelBox, ...]
+    confidence: float
+    threshold: float | None
+    silent: bool
+    picture: U8 = field(kw_only=True)
+
+    @property
+    def visible(self) -> bool | None:
+        """The verdict, or None when the weights carry no calibrated threshold; False when nothing is heard."""
+        if self.silent:
+            return False
+        return None if self.threshold is None else self.confidence >= self.threshold
+
+    @property
+    def verdict(self) -> str:
+        return verdict_of(self.confidence, self.threshold, self.silent)
+
+    def __repr__(self) -> str:
+        height, width = self.map.shape
+        more = "" if self.silent else f", confidence {self.confidence:.3f}, boxes {self.boxes}"
+        return f"Localization({self.verdict}{more}, {width} x {height} pixels)"
+
+    def _repr_html_(self) -> str:
+        from earsight.localize.notebook import localization_html
+
+        return localization_html(self)
 
 
 class Model(Protocol):
@@ -125,9 +169,10 @@ class Localizer:
             pictures = [picture_of(images[i]) for i in batch]
             sounds = [sound_of(waveforms[i], rate, self.inputs, times[i] if times else None) for i in batch]
             found = self.maps([self.model.see(picture) for picture in pictures], sounds)
-            for i, picture in enumerate(pictures):
-                plain = self.answer(found.one(i), picture.shape[1], picture.shape[2], silent(sounds[i]))
-                answers.append(Pictured(**vars(plain), picture=picture.copy(), threshold=self.threshold))
+            answers += [
+                self.answer(found.one(i), picture, is_silent(sound))
+                for i, (picture, sound) in enumerate(zip(pictures, sounds, strict=True))
+            ]
         return answers
 
     def __repr__(self) -> str:
@@ -151,19 +196,17 @@ class Localizer:
             np.stack([frames[i] for i in first]), np.stack(waveforms), picture, range(len(frames))
         )
 
-    def answer(self, found: Found, height: int, width: int, silent: bool = False) -> Localization:
-        """What was found for one pair as an answer for a picture of that size; nothing is there when nothing is heard.
+    def answer(self, found: Found, picture: U8, silent: bool = False) -> Localization:
+        """What was found for one pair as an answer for its picture; nothing is there when nothing is heard.
 
         The confidence, and so the verdict, comes from the protocol's own resolution: it is the number that evaluation
         gives for the same clip, whatever the size of the picture. So does the level that boxes are drawn at.
         """
-        here = judged(found, self.protocol, (height, width))
+        here = judged(found, self.protocol, (picture.shape[1], picture.shape[2]))
         score, confidence = here.score[0], float(here.confidence[0])
-        visible = None if self.threshold is None else confidence >= self.threshold
-        visible = False if silent else visible
+        answer = Localization(score, here.mask[0], (), confidence, self.threshold, silent, picture=picture.copy())
         low, high = spread(judged(found, self.protocol).score[0])
-        boxes = () if visible is False else boxes_of(region(score, low, high), score)
-        return Localization(score, here.mask[0], boxes, confidence, visible, silent=silent)
+        return answer if answer.visible is False else replace(answer, boxes=source_boxes(score, low, high))
 
 
 def _running(weights: Weights | OnnxModel, device: str | torch.device) -> Model:
@@ -172,22 +215,3 @@ def _running(weights: Weights | OnnxModel, device: str | torch.device) -> Model:
     from earsight.localize.torch_model import TorchModel
 
     return TorchModel(weights, device)
-
-
-def spread(score: F32) -> tuple[float, float]:
-    """The median and the maximum of a map (H, W): what is nowhere special, and the most special place."""
-    return float(np.median(score)), float(score.max())
-
-
-def region(score: F32, low: float, high: float) -> Mask:
-    """The part of a map (H, W) that boxes go around: pixels above the middle between its median and its maximum.
-
-    A protocol's mask answers to its ground truth: that of `top_half` always covers half of the picture, wherever the
-    source is and however large. This rule follows the map's own peak instead. A flat map has no region.
-
-    >>> score = np.array([[0, 0, 0, 0.4], [0, 0, 0.6, 1]], np.float32)
-    >>> region(score, *spread(score)).astype(int).tolist()
-    [[0, 0, 0, 0], [0, 0, 1, 1]]
-    """
-    above: Mask = score > (low + high) / 2
-    return above

@@ -7,72 +7,60 @@ Names of files may be anything, and are escaped.
 from __future__ import annotations
 
 import base64
+import io
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from earsight import protocols
 from earsight.escape import brief, html
-from earsight.heatmap import overlay, stretch
-from earsight.localize.chart import INK, chart
-from earsight.localize.draw import FAINT, captioned, tint
-from earsight.localize.pictured import Pictured, jpeg, resized, small
-from earsight.localize.settings import BOXES, OVERLAY
-from earsight.localize.timeline import Moment, Still, Timeline
-from earsight.regions import PixelBox
-from earsight.types import U8
+from earsight.localize.chart import confidence_chart
+from earsight.localize.timeline import INK, Moment, Still, Timeline
+from earsight.localize.view import View, drawn, jpeg
+from earsight.overlay import PixelBox, scaled
 
 if TYPE_CHECKING:
-    from earsight.localize.localizer import Localizer
+    from earsight.localize.localizer import Localization, Localizer
 
-SIDE, STILL = 480, 240
-"""Most pixels of the longer side of a picture alone, and of one in a strip."""
-STILLS = 6
-"""Most pictures of a strip."""
+SIDE = 480
+"""Most pixels of the longer side of a picture."""
 POINTS = 400
-"""Most moments that are drawn in a plot."""
+"""Most moments that are drawn in a chart."""
+_CHART = 640, 170
 _LONGEST = 200  # letters of a name
 _BOX = "max-width:700px;line-height:1.45;font-family:system-ui,sans-serif;font-size:13px"
 
 
-def localization_html(answer: Pictured) -> str:
+def localization_html(answer: Localization) -> str:
     """The picture with heat, boxes and verdict, above what there is to know of it."""
-    picture = small(answer.picture, SIDE)
-    _, height, width = picture.shape
-    score = resized(answer.map, height, width)
-    share = width / answer.map.shape[1], height / answer.map.shape[0]
-    boxes = [(round(x0 * share[0]), round(y0 * share[1]), round(x1 * share[0]), round(y1 * share[1]))
-             for x0, y0, x1, y1 in answer.boxes[:BOXES]]  # fmt: skip
-    y, x = divmod(int(answer.map.argmax()), answer.map.shape[1])
+    height, width = answer.map.shape
+    y, x = divmod(int(answer.map.argmax()), width)
     moment = Moment(0.0, answer.verdict, answer.confidence, answer.confidence, (x, y), answer.boxes)
-    alpha = OVERLAY * (0.0 if answer.silent else FAINT if answer.visible is False else 1.0)
-    heat = stretch(score, float(np.median(answer.map)), float(answer.map.max()))
-    shown = captioned(overlay(picture, heat, boxes=boxes, alpha=alpha, box_color=tint(moment)), moment)
-    told = [] if answer.silent else [f"confidence {answer.confidence:.3f}"]
-    told += [f"threshold {answer.threshold:.3f}"] if answer.threshold is not None and not answer.silent else []
-    told += [f"peak at ({x}, {y})"] if answer.visible is not False else []
-    told += [_boxes(answer.boxes)] if answer.boxes else []
-    size = f"{answer.map.shape[1]} x {answer.map.shape[0]} pixels"
-    words = f"<div>{'; '.join([': '.join(filter(None, [_verdict(moment.verdict), ', '.join(told)])), size])}</div>"
-    return f'<div style="{_BOX}">{_img(jpeg(shown), moment.verdict, SIDE)}{words}</div>'
+    view = View.of(moment, answer.map, protocols.get("exact"))  # the map has the size of the picture already
+    words = [] if answer.silent else [f"confidence {answer.confidence:.3f}"]
+    words += [f"threshold {answer.threshold:.3f}"] if answer.threshold is not None and not answer.silent else []
+    words += [f"peak at ({x}, {y})"] if answer.visible is not False else []
+    words += [_boxes(answer.boxes)] if answer.boxes else []
+    about = ": ".join(filter(None, [_verdict(moment.verdict), ", ".join(words)]))
+    picture = _img("jpeg", jpeg(drawn(scaled(answer.picture, SIDE), view, caption=())), moment.verdict, SIDE)
+    return f'<div style="{_BOX}">{picture}<div>{about}; {width} x {height} pixels</div></div>'
 
 
 def timeline_html(timeline: Timeline) -> str:
     """Some moments, the confidence over time with the threshold, and how many moments have which verdict."""
     items = timeline.items
     parts = [f"<div><b>{_text(_name(timeline.source))}</b>{_heard(timeline)}</div>"]
-    if timeline.strip:
-        stills = "".join(map(_figure, timeline.strip[:STILLS]))
+    if timeline.stills:
+        stills = "".join(map(_figure, timeline.stills))
         grid = "display:grid;gap:6px;grid-template-columns:repeat(auto-fill,minmax(min(100%,200px),1fr))"
-        parts.append(f'<div style="{grid}">{stills}</div>' if len(timeline.strip) > 1 else stills)
+        parts.append(f'<div style="{grid}">{stills}</div>' if len(timeline.stills) > 1 else stills)
     if len(items) > 1:
         step = -(-len(items) // POINTS)
-        parts.append(chart(items[::step], timeline.threshold))
+        parts.append(_chart(items[::step], timeline.threshold))
         parts += [f"<div>One of {step} moments is drawn.</div>"] if step > 1 else []
     counts = Counter(item.verdict for item in items)
-    told = ", ".join(f"{_verdict(one)} {counts[one]}" for one in INK if counts[one])
-    parts.append(f"<div>{len(items)} moment{'s' * (len(items) != 1)}: {told or 'none'}</div>")
+    verdicts = ", ".join(f"{_verdict(one)} {counts[one]}" for one in INK if counts[one])
+    parts.append(f"<div>{len(items)} moment{'s' * (len(items) != 1)}: {verdicts or 'none'}</div>")
     parts += ["<div>Stopped before the end.</div>"] if timeline.partial else []
     parts += [f"<div>Note: {_text(note)}.</div>" for note in timeline.notes]
     names = ", ".join(_text(file.name) for file in timeline.files)
@@ -105,22 +93,21 @@ def localizer_html(localizer: Localizer) -> str:
     return f'<div style="{_BOX}"><b>Localizer</b><table style="font:inherit;color:inherit">{cells}</table></div>'
 
 
-def strip(tiles: Sequence[tuple[Moment, U8]]) -> tuple[Still, ...]:
-    """A few of the pictures that a contact sheet has, evenly spaced; one alone may be larger."""
-    chosen = np.linspace(0, len(tiles) - 1, min(STILLS, len(tiles))).round().astype(int)
-    side = STILL if len(tiles) > 1 else SIDE
-    return tuple(Still(moment, jpeg(small(picture, side))) for moment, picture in (tiles[i] for i in chosen))
-
-
-def _img(data: bytes, words: str, side: int) -> str:
+def _img(kind: str, data: bytes, words: str, side: int) -> str:
     coded = base64.b64encode(data).decode()
-    return f'<img src="data:image/jpeg;base64,{coded}" alt="{html(words)}" style="max-width:min(100%,{side}px)">'
+    return f'<img src="data:image/{kind};base64,{coded}" alt="{html(words)}" style="max-width:min(100%,{side}px)">'
+
+
+def _chart(items: Sequence[Moment], threshold: float | None) -> str:
+    file = io.BytesIO()
+    confidence_chart(items, threshold, *_CHART, "#868e99").save(file, "PNG")
+    return _img("png", file.getvalue(), "Confidence over time", _CHART[0])
 
 
 def _figure(still: Still) -> str:
     moment = still.moment
     words = f"{moment.time:.1f} s: {_verdict(moment.verdict)}" + ("" if moment.silent else f" {moment.confidence:.2f}")
-    picture = _img(still.jpeg, moment.verdict, SIDE)
+    picture = _img("jpeg", still.jpeg, moment.verdict, SIDE)
     return f'<figure style="margin:0">{picture}<figcaption>{words}</figcaption></figure>'
 
 

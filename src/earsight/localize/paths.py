@@ -1,25 +1,36 @@
-"""Many files and folders, localized one after the other; what cannot be used is named, and the rest goes on."""
+"""Files and folders, localized one after the other: videos, and pictures with a sound.
+
+What cannot be used is named, and the rest goes on.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
 
 from earsight.config import need
 from earsight.errors import EarsightError, MediaError
 from earsight.escape import visible
 from earsight.files import MARK, is_output, local_path
-from earsight.localize.files import USUAL, check_formats, make_way, outputs
+from earsight.localize.files import MapsFile, make_way, outputs, write_json
+from earsight.localize.inputs import loud_time_of, picture_of, sound_of, track_notes
 from earsight.localize.localizer import Localizer
-from earsight.localize.pair import pair_one, refuse_span
-from earsight.localize.settings import BOXES, OVERLAY, SMOOTH, Drawing, Settings
+from earsight.localize.settings import DEFAULT, Settings
+from earsight.localize.sheet import stills
+from earsight.localize.smoothing import smoothed
 from earsight.localize.timeline import Timeline
-from earsight.localize.video import Stop, localize_one, never
+from earsight.localize.video import Stop, Waiting, answer_batch, never, write_video
+from earsight.localize.view import View, drawn
 from earsight.media.accept import CLIPS, PICTURES, SOUNDS, AnyPath
 from earsight.media.read import MediaInfo, probe
+from earsight.media.write import write_png
 
 _LONGEST = 255  # bytes of a name that file systems take
 Progress = Callable[[str, float, float], None]
@@ -33,13 +44,6 @@ class Failed(NamedTuple):
     reason: str
 
 
-class Skipped(NamedTuple):
-    """A file in a folder that does not look like media, and why it was left alone."""
-
-    path: Path
-    reason: str
-
-
 @dataclass(frozen=True)
 class Summary:
     """What became of all inputs.
@@ -47,23 +51,19 @@ class Summary:
     Args:
         done: the answers, in order; each names its source and the files written.
         failures: inputs that could not be localized.
-        skipped: files inside folders that are no media.
+        skipped: files inside folders that do not look like media.
         left: inputs that were not begun because the work was stopped.
     """
 
     done: tuple[Timeline, ...]
     failures: tuple[Failed, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[Path, ...] = ()
     left: tuple[Path, ...] = ()
 
     @property
     def stopped(self) -> bool:
         """Whether something is missing because the work was stopped."""
         return bool(self.left) or any(one.partial for one in self.done)
-
-    @property
-    def written(self) -> tuple[Path, ...]:
-        return tuple(file for timeline in self.done for file in timeline.files)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -78,7 +78,7 @@ class Summary:
                 for one in self.done
             ],
             "failures": [{"path": str(one.path), "reason": one.reason} for one in self.failures],
-            "skipped": [{"path": str(one.path), "reason": one.reason} for one in self.skipped],
+            "skipped": [str(path) for path in self.skipped],
             "left": [str(path) for path in self.left],
         }
 
@@ -95,42 +95,32 @@ def localize_paths(
     localizer: Localizer,
     inputs: AnyPath | Iterable[AnyPath],
     out: AnyPath,
+    settings: Settings = DEFAULT,
     *,
     sound: AnyPath | None = None,
-    every: float = 0.2,
-    window: float | None = None,
-    smooth: float = SMOOTH,
-    start: float | None = None,
-    end: float | None = None,
-    formats: str | Sequence[str] = USUAL,
-    overlay: float = OVERLAY,
-    boxes: int = BOXES,
-    batch_size: int = 8,
     progress: Progress | None = None,
     stop: Stop = never,
-    force: bool = False,
 ) -> Summary:
     """Localize videos, and pictures with a sound of the same name beside them, out of files and whole folders.
 
-    Folders are searched with everything below them, hidden files and earlier outputs aside. Settings are those of
-    `localize_video`; for a picture `start` is where in its sound it belongs, and it takes no `end` and no `window`.
-    With `sound`, the input is one video, and that file is heard with it. Outputs of two inputs of the same name are
-    told apart by a number. Once `stop` says True, the input at hand is finished as far as it came, and the rest left.
+    Folders are searched with everything below them, hidden files and earlier outputs aside. With `sound`, the input is
+    one video, and that file is heard with it. Outputs of two inputs of the same name are told apart by a number. Once
+    `stop` says True, the input at hand is finished as far as it came, and the rest left.
     """
-    given = [local_path(path) for path in ([inputs] if isinstance(inputs, str | os.PathLike) else inputs)]
-    need(len(given) > 0, "at least one file or folder", "none")
-    alone = sound is None or (len(given) == 1 and not _is_folder(given[0]))
-    need(alone, "one video with --audio", f"{len(given)} inputs" if len(given) > 1 else f"the folder {given[0]}",
-         "Name one video file.")  # fmt: skip
+    paths = [local_path(path) for path in ([inputs] if isinstance(inputs, str | os.PathLike) else inputs)]
+    need(len(paths) > 0, "at least one file or folder", "none")
+    alone = sound is None or (len(paths) == 1 and not _is_folder(paths[0]))
+    got = f"{len(paths)} inputs" if len(paths) > 1 else f"the folder {paths[0]}"
+    need(alone, "one video with --audio", got, "Name one video file.")
     other = None if sound is None else local_path(sound)
-    out, drawing = Path(out), Drawing(overlay, boxes)
-    settings = Settings(every, window, smooth, start or 0.0, end, check_formats(formats), drawing, batch_size)
     settings.heard(localizer.inputs.seconds)
-    jobs, failures, skipped = _plan(given, other)
+    jobs, failures, skipped = _plan(paths, other)
     long = [job for job in jobs if len(os.fsencode(f"{job.name}{MARK}.json")) > _LONGEST]
     failures += [Failed(job.path, "has a name that is too long for its outputs. Rename it.") for job in long]
     jobs = [job for job in jobs if job not in long]
-    make_way([file for job in jobs for file in outputs(out, job.name, settings.formats).values()], force)
+    files = {job: outputs(Path(out), job.name, settings.formats) for job in jobs}
+    make_way([file for some in files.values() for file in some.values()], settings.force)
+    settings = replace(settings, force=True)
     done: list[Timeline] = []
     left: list[Path] = []
     for job in jobs:
@@ -144,23 +134,98 @@ def localize_paths(
 
         try:
             if job.sound is not None:
-                refuse_span(end, window)
-                pair = localizer, job.path, job.sound, out
-                done.append(pair_one(*pair, start, settings.formats, drawing, True, job.name))
+                found = write_pair(localizer, (job.path, job.sound), files[job], settings)
                 tell(1.0, 1.0)
             else:
-                one = localizer, job.path, out, settings
-                done.append(localize_one(*one, tell, stop, True, job.name, sound=other))
+                found = write_video(localizer, (job.path, other), files[job], settings, tell, stop)
+            done.append(replace(found, stills=()))  # of a whole folder they would be too many to hold
         except EarsightError as error:
             failures.append(Failed(job.path, _reason(error, job.path)))
     return Summary(tuple(done), tuple(failures), tuple(skipped), tuple(left))
 
 
-def _plan(inputs: Iterable[Path], sound: Path | None) -> tuple[list[_Job], list[Failed], list[Skipped]]:
+def localize_pair(
+    localizer: Localizer, image: AnyPath, audio: AnyPath, out: AnyPath, settings: Settings = DEFAULT
+) -> Timeline:
+    """Localize a sound file in a picture file and write the answer into the folder `out`.
+
+    "png" is the picture with its answer drawn in; "mp4" is for videos, and beside others it makes nothing here. `start`
+    is where in the sound the picture belongs, in seconds; by default in a loud stretch near the middle. There is no
+    `end` and no `window`.
+    """
+    picture, sound = local_path(image), local_path(audio)
+    return write_pair(localizer, (picture, sound), outputs(Path(out), picture.stem, settings.formats), settings)
+
+
+def write_pair(localizer: Localizer, inputs: tuple[Path, Path], files: dict[str, Path], settings: Settings) -> Timeline:
+    """`localize_pair` into files that are named already."""
+    image, audio = inputs
+    settings.refuse_span()
+    files = {kind: file for kind, file in files.items() if kind != "mp4"}
+    do = "Add one of them, for example png,json; a film needs a video."
+    need(bool(files), "png, json or npz for a picture with a sound", "mp4 alone", do)
+    picture = picture_of(image)
+    time = loud_time_of(audio, localizer.inputs) if settings.start is None else settings.start
+    sound = sound_of(audio, None, localizer.inputs, time)
+    make_way(files.values(), settings.force)
+    found = answer_batch(localizer, [Waiting(time, localizer.model.see(picture), sound)])
+    (answer,) = smoothed(found, 0.0, localizer.threshold)
+    view = View.of_answer(answer, localizer.protocol, picture.shape[1], picture.shape[2])
+    timeline = Timeline(
+        source=str(image),
+        sound=str(audio),
+        weights=localizer.name,
+        protocol=localizer.protocol.name,
+        threshold=localizer.threshold,
+        every=None,
+        window=localizer.inputs.seconds,
+        smooth=0.0,
+        width=picture.shape[2],
+        height=picture.shape[1],
+        items=(view.moment,),
+        files=tuple(files.values()),
+        notes=(*localizer.notes, *track_notes(probe(audio))),
+        stills=stills([(view.moment, drawn(picture, view, settings))]),
+    )
+    if "json" in files:
+        write_json(files["json"], timeline)
+    if "npz" in files:
+        with MapsFile(files["npz"]) as maps:
+            maps.add(view.score)
+            maps.write(timeline)
+    if "png" in files:
+        write_png(files["png"], drawn(picture, view, settings, localizer.notes))
+    return timeline
+
+
+@contextmanager
+def graceful_interrupt() -> Iterator[Stop]:
+    """Inside the block Ctrl-C makes the function that it gives say True; the second one interrupts as ever.
+
+    Outside the main thread, where Python takes no signals, nothing changes.
+    """
+    asked = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield never
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _plan(inputs: Iterable[Path], sound: Path | None) -> tuple[list[_Job], list[Failed], list[Path]]:
     """What to do with each file, in order; and those with which nothing can be done. A picture is heard with `sound`,
     or with a sound of its name, which is looked for in its folder."""
     failures: list[Failed] = []
-    skipped: list[Skipped] = []
+    skipped: list[Path] = []
     known: dict[Path, MediaInfo] = {}
     for path, asked in _found(inputs, failures):
         try:
@@ -169,7 +234,7 @@ def _plan(inputs: Iterable[Path], sound: Path | None) -> tuple[list[_Job], list[
             if asked or path.suffix.lower() in CLIPS | PICTURES:
                 failures.append(Failed(path, _reason(error, path)))
             else:
-                skipped.append(Skipped(path, _reason(error, path)))
+                skipped.append(path)
             continue
         if asked and sound is None and not known[path].has_video:
             known |= _partners(path, known, failures)

@@ -7,13 +7,35 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from earsight.regions import PixelBox
+from earsight.overlay import WHITE, Color, PixelBox
 
 VERSION = 2
 """Of the JSON; goes up when a key changes its meaning or goes away."""
 VISIBLE, NOT_VISIBLE, SILENT, NOT_CALIBRATED = "visible source", "no visible source", "silent", "not calibrated"
+INK = {VISIBLE: "#12925a", NOT_VISIBLE: "#d1422f", SILENT: "#7a7f87", NOT_CALIBRATED: "#3d6fd9"}
+"""Colours of the verdicts, which read on white and on black."""
+BRIGHT: dict[str, Color] = {
+    VISIBLE: (88, 214, 141),
+    NOT_VISIBLE: (255, 107, 92),
+    SILENT: (190, 190, 190),
+    NOT_CALIBRATED: WHITE,
+}
+"""Colours of the verdicts on pictures; the caption says them in words too."""
 SILENCE_DB = -60.0
 """Sound whose peak stays below this level, in decibels of full scale, counts as silence."""
+
+
+def verdict_of(confidence: float, threshold: float | None, silent: bool) -> str:
+    """What to call a confidence.
+
+    >>> verdict_of(0.6, 0.5, silent=False), verdict_of(0.6, None, silent=False), verdict_of(0.6, 0.5, silent=True)
+    ('visible source', 'not calibrated', 'silent')
+    """
+    if silent:
+        return SILENT
+    if threshold is None:
+        return NOT_CALIBRATED
+    return VISIBLE if confidence >= threshold else NOT_VISIBLE
 
 
 @dataclass(frozen=True)
@@ -42,6 +64,11 @@ class Moment:
     def silent(self) -> bool:
         return self.verdict == SILENT
 
+    @property
+    def words(self) -> str:
+        """What a caption says."""
+        return self.verdict if self.silent else f"{self.verdict}  {self.confidence:.2f}"
+
 
 class Still(NamedTuple):
     """A moment, and a small picture of it with its answer drawn in, as the bytes of a JPEG file."""
@@ -69,7 +96,7 @@ class Timeline:
         files: what was written.
         partial: whether the work was stopped before the end.
         notes: what else there is to know, in plain words: that the video is cut off, or which sound track was heard.
-        strip: some evenly spaced moments to look at; no part of the JSON.
+        stills: some evenly spaced moments to look at; no part of the JSON.
     """
 
     source: str
@@ -86,11 +113,11 @@ class Timeline:
     files: tuple[Path, ...] = ()
     partial: bool = False
     notes: tuple[str, ...] = ()
-    strip: tuple[Still, ...] = ()
+    stills: tuple[Still, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values: times in seconds, boxes in whole pixels."""
-        values = {key: value for key, value in vars(self).items() if key not in ("items", "files", "strip")}
+        values = {key: value for key, value in vars(self).items() if key not in ("items", "files", "stills")}
         items = [
             {**asdict(item), "peak": list(item.peak), "boxes": [list(box) for box in item.boxes]} for item in self.items
         ]
@@ -99,8 +126,8 @@ class Timeline:
 
     def __repr__(self) -> str:
         counts = Counter(item.verdict for item in self.items)
-        told = ", ".join(f"{verdict} {count}" for verdict, count in counts.items())
-        return f"Timeline({Path(self.source).name!r}, {len(self.items)} moments: {told or 'none'})"
+        verdicts = ", ".join(f"{verdict} {count}" for verdict, count in counts.items())
+        return f"Timeline({Path(self.source).name!r}, {len(self.items)} moments: {verdicts or 'none'})"
 
     def _repr_html_(self) -> str:
         from earsight.localize.notebook import timeline_html

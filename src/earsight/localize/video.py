@@ -6,34 +6,47 @@ at a time, and of each moment that has passed only its line in the timeline.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import NamedTuple
 
 from earsight.ahead import ahead
+from earsight.data.clips import fit_waveform
 from earsight.errors import MediaError
 from earsight.files import local_path
-from earsight.localize.files import USUAL, check_formats, make_way, outputs, write_json
-from earsight.localize.film import write_film
-from earsight.localize.given import check_start, track_notes
-from earsight.localize.glances import glances
+from earsight.judging import judged
+from earsight.localize.files import MapsFile, make_way, outputs, write_json
+from earsight.localize.film import Film, write_film
+from earsight.localize.inputs import AudioWindows, check_start, is_silent, track_notes
 from earsight.localize.localizer import Localizer
-from earsight.localize.mapsfile import MapsFile
-from earsight.localize.notebook import strip
-from earsight.localize.seen import Seen
-from earsight.localize.settings import BOXES, OVERLAY, SMOOTH, Drawing, Settings
-from earsight.localize.sheet import Tiles, write_sheet
-from earsight.localize.steady import Glance, steadied
+from earsight.localize.settings import DEFAULT, Settings
+from earsight.localize.sheet import TILE, Tiles, is_tile, stills, write_sheet
+from earsight.localize.smoothing import Answer, smoothed
 from earsight.localize.timeline import Moment, Timeline
+from earsight.localize.view import View
 from earsight.media.accept import AnyPath
 from earsight.media.frames import CLOSE
-from earsight.media.read import MediaInfo, pictures_missing, probe
+from earsight.media.read import MediaInfo, iter_frames, pictures_missing, probe
 from earsight.media.write import LONGEST
+from earsight.overlay import scaled
+from earsight.types import F32, U8
 
+LARGEST = 64
+"""Side of the maps that are handed on; those of methods with a finer grid are made this small."""
 Progress = Callable[[float, float], None]
 """Called with the work done and the work there is, in seconds of video."""
 Stop = Callable[[], bool]
 """Asked between frames, in any thread; once it says True, what is there is finished and written."""
+
+
+class Waiting(NamedTuple):
+    """A moment for the model: a picture of its size, the sound around it, and maybe a picture to show it in."""
+
+    time: float
+    frame: U8
+    sound: F32
+    picture: U8 | None = None
 
 
 def never() -> bool:
@@ -44,70 +57,46 @@ def localize_video(
     localizer: Localizer,
     path: AnyPath,
     out: AnyPath,
+    settings: Settings = DEFAULT,
     *,
     sound: AnyPath | None = None,
-    every: float = 0.2,
-    window: float | None = None,
-    smooth: float = SMOOTH,
-    start: float = 0.0,
-    end: float | None = None,
-    formats: str | Sequence[str] = USUAL,
-    overlay: float = OVERLAY,
-    boxes: int = BOXES,
-    batch_size: int = 8,
     progress: Progress | None = None,
     stop: Stop = never,
-    force: bool = False,
-    name: str | None = None,
 ) -> Timeline:
     """Localize the sound of a video at `start`, `start + every`, ... and write the answers into the folder `out`.
 
     Each time is answered for the frame shown then and `window` seconds of sound around it (by default what the model
-    hears; less is repeated to fill that). Maps, confidences and verdicts are steadied over `smooth` seconds. The
+    hears; less is repeated to fill that). Maps, confidences and verdicts are smoothed over `smooth` seconds. The
     overlay video has every frame of the original between `start` and `end`, its size, its frame times and its sound;
     between two times the map moves smoothly from one to the other.
 
     Args:
         sound: another recording to hear in place of the video's own sound, both from their start on.
-        formats: which of "mp4", "png" (contact sheet), "json" (timeline) and "npz" (maps) to write, also as one text
-            ("mp4,json").
-        overlay: how opaque the heat is where it is hottest, from 0 to 1.
-        boxes: most boxes to draw; the timeline has all of them.
-        batch_size: moments that go through the model together; it does not change the answers.
+        progress: called with the seconds of video done, and all.
         stop: asked between frames; once it says True, what is there is finished, written and marked as partial.
-        force: replace files that are there.
-        name: what the outputs are called; by default like the video.
     """
-    chosen = check_formats(formats)
-    settings = Settings(every, window, smooth, start, end, chosen, Drawing(overlay, boxes), batch_size)
+    path = local_path(path)
+    files = outputs(Path(out), path.stem, settings.formats)
     other = None if sound is None else local_path(sound)
-    return localize_one(localizer, local_path(path), Path(out), settings, progress, stop, force, name, True, other)
+    return write_video(localizer, (path, other), files, settings, progress, stop)
 
 
-def localize_one(
+def write_video(
     localizer: Localizer,
-    path: Path,
-    out: Path,
+    inputs: tuple[Path, Path | None],
+    files: dict[str, Path],
     settings: Settings,
     progress: Progress | None = None,
     stop: Stop = never,
-    force: bool = False,
-    name: str | None = None,
-    look: bool = False,
-    sound: Path | None = None,
 ) -> Timeline:
-    """`localize_video` with its settings in one piece; with `look`, the answer has some pictures to show itself."""
+    """`localize_video` of a video and perhaps another sound, into files that are named already."""
+    path, other = inputs
     seconds = settings.heard(localizer.inputs.seconds)
-    info = _need_video(path, settings.start, sound)
-    notes = track_notes(info if sound is None else probe(sound))
-    sound = sound or path
-    if "mp4" in settings.formats and max(info.width, info.height) > LONGEST:
-        reason = f"has pictures of {info.width} x {info.height}, and an mp4 film at most {LONGEST} on a side."
-        raise MediaError(path, reason, "Use --format png,json.")
-    files = outputs(out, name or path.stem, settings.formats)
-    make_way(files.values(), force)
+    info, notes = _checked(path, other, settings)
+    sound = other or path
+    make_way(files.values(), settings.force)
     tell = _teller(progress, info, settings)
-    tiles, items, partial = Tiles(info.aspect), list[Moment](), False
+    tiles, items, partial = Tiles(), list[Moment](), False
 
     def stopped() -> bool:
         nonlocal partial
@@ -117,33 +106,31 @@ def localize_one(
     with ExitStack() as held:
         maps = held.enter_context(MapsFile(files["npz"])) if "npz" in files else None
 
-        def followed() -> Generator[Seen, None, None]:
-            """What is seen, kept for all that is written at the end."""
-            offer = tiles.offer if "png" in files or look else lambda frame: None
-            looking = glances(localizer, path, info, settings, sound=sound, stop=stopped, offer=offer)
-            # The model looks at the next moments while the film of these is drawn.
-            found: Iterator[Glance] = ahead(looking, 2 * settings.batch_size) if "mp4" in files else looking
-            for glance in steadied(found, settings.smooth, localizer.threshold):
-                seen = Seen.of(glance, localizer.protocol, info.height, info.width)
-                items.append(seen.moment)
-                tiles.follow(seen)
+        def followed() -> Generator[View, None, None]:
+            """Moments to show, each kept for all that is written at the end."""
+            found = answers(localizer, info, settings, sound, stopped)
+            if "mp4" in files:  # the model works on the next moments while the film of these is drawn
+                found = ahead(found, 2 * settings.batch_size)
+            for answer in smoothed(found, settings.smooth, localizer.threshold):
+                view = View.of_answer(answer, localizer.protocol, info.height, info.width)
+                tiles.add(len(items), view, answer.picture)
+                items.append(view.moment)
                 if maps is not None:
-                    maps.add(seen.score)
-                yield seen
+                    maps.add(view.score)
+                yield view
 
-        seen = held.enter_context(closing(followed()))
+        views = held.enter_context(closing(followed()))
         if "mp4" in files:
-            about = files["mp4"], path, info, seen, localizer.protocol, settings
-            write_film(*about, sound=sound, held=held, stop=stopped, tell=tell)
-        for one in seen:  # all of it without a film, and after one what it did not need
+            film = Film(files["mp4"], info, sound, settings, localizer.notes)
+            write_film(film, views, held, stopped, tell)
+        for view in views:  # all of them without a film, and after one what it did not need
             if "mp4" not in files:
-                tell(one.moment.time)
+                tell(view.moment.time)
         if not items:  # stopped before the first answer: there is nothing but the timeline to say so
             files = {kind: file for kind, file in files.items() if kind == "json"}
         if not partial and items:
-            notes = (*_cut_notes(path, info, settings, items[-1].time), *notes)
-        notes = (*localizer.notes, *notes)
-        drawn = tiles.drawn(localizer.protocol, settings.drawing)
+            notes = (*_cut_notes(info, settings, items[-1].time), *notes)
+        pictures = tiles.drawn(settings)
         timeline = Timeline(
             source=str(path),
             sound=str(sound),
@@ -158,48 +145,83 @@ def localize_one(
             items=tuple(items),
             files=tuple(files.values()),
             partial=partial,
-            notes=notes,
-            strip=strip(drawn) if look else (),
+            notes=(*localizer.notes, *notes),
+            stills=stills(pictures),
         )
         if "json" in files:
-            write_json(files["json"], timeline.to_json())
+            write_json(files["json"], timeline)
         if maps is not None and "npz" in files:
             maps.write(timeline)
         if "png" in files:
-            write_sheet(files["png"], drawn, timeline)
+            write_sheet(files["png"], pictures, timeline)
     if not timeline.partial:
         tell(None)
     return timeline
 
 
+def answers(
+    localizer: Localizer, info: MediaInfo, settings: Settings, sound: Path, stop: Stop
+) -> Generator[Answer, None, None]:
+    """The model's answer for each of the times that the settings ask for, not smoothed yet, as long as `stop` says no.
+
+    The file `sound` is what is heard. Some answers have a picture to show them with.
+    """
+    inputs, batch = localizer.inputs, list[Waiting]()
+    windows = AudioWindows(sound, inputs.rate, settings.heard(inputs.seconds), info.duration, settings.begin)
+    frames = iter_frames(info.path, settings.every, settings.begin, settings.end)
+    for index, (time, frame) in enumerate(frames):
+        if stop():
+            return
+        shown = scaled(frame, TILE, info.aspect) if is_tile(index) else None
+        batch.append(Waiting(round(time, 6), localizer.model.see(frame), windows.around(time), shown))
+        if len(batch) == settings.batch_size:
+            yield from answer_batch(localizer, batch)
+            batch = []
+    if batch and not stop():
+        yield from answer_batch(localizer, batch)
+
+
+def answer_batch(localizer: Localizer, batch: Sequence[Waiting]) -> list[Answer]:
+    """What the model says of each moment alone."""
+    samples = localizer.inputs.samples
+    sounds = [fit_waveform(one.sound, localizer.inputs.rate, 0.0, samples) for one in batch]
+    found = localizer.maps([one.frame for one in batch], sounds)
+    own = (found.native if localizer.protocol.map == "native" else found.dense).shape
+    small = judged(found, localizer.protocol, (min(own[1], LARGEST), min(own[2], LARGEST)))
+    return [
+        Answer(one.time, score, float(sure), float(sure), is_silent(one.sound), picture=one.picture)
+        for one, score, sure in zip(batch, small.score, small.confidence, strict=True)
+    ]
+
+
 def _teller(progress: Progress | None, info: MediaInfo, settings: Settings) -> Callable[[float | None], None]:
     """What is told the time that the work has come to, and None at its end."""
     stop = min(settings.end or float("inf"), info.duration or float("inf"))
-    total = max(stop - settings.start, 1e-3) if stop < float("inf") else 1e-3
+    total = max(stop - settings.begin, 1e-3) if stop < float("inf") else 1e-3
 
     def tell(time: float | None) -> None:
         nonlocal total
         if progress is not None:
-            done = total if time is None else time - settings.start
+            done = total if time is None else time - settings.begin
             total = max(total, done)
             progress(done, total)
 
     return tell
 
 
-def _cut_notes(path: Path, info: MediaInfo, settings: Settings, answered: float) -> tuple[str, ...]:
+def _cut_notes(info: MediaInfo, settings: Settings, answered: float) -> tuple[str, ...]:
     """That the pictures end before they should, where they do; `answered` is the last time that they were seen."""
     declared_end = info.pictures_end or info.duration or 0.0
     wanted = min(settings.end or float("inf"), declared_end) - CLOSE
-    missing = pictures_missing(path, answered) if answered < wanted else None
+    missing = pictures_missing(info.path, answered) if answered < wanted else None
     if missing is None or missing[0] >= wanted:
         return ()
     until, declared = missing
     return (f"the pictures end at {until:.1f} s, but should go on until {declared:.1f} s: the file may be cut off",)
 
 
-def _need_video(path: Path, start: float, sound: Path | None = None) -> MediaInfo:
-    """What is in a video that can be used, heard with the sound of another file where there is one."""
+def _checked(path: Path, sound: Path | None, settings: Settings) -> tuple[MediaInfo, tuple[str, ...]]:
+    """What is in a video that can be used, and what to note of its sound, or of that of another file."""
     info = probe(path)
     if not info.has_video:
         raise MediaError(path, "has no video track.", "Give a video, or a picture and a sound of the same name.")
@@ -209,5 +231,8 @@ def _need_video(path: Path, start: float, sound: Path | None = None) -> MediaInf
         raise MediaError(heard.path, "has no audio track.", do)
     for one in (info, heard):
         if one.duration is not None:
-            check_start(one.path, one.duration, start)
-    return info
+            check_start(one.path, one.duration, settings.begin)
+    if "mp4" in settings.formats and max(info.width, info.height) > LONGEST:
+        reason = f"has pictures of {info.width} x {info.height}, and an mp4 film at most {LONGEST} on a side."
+        raise MediaError(path, reason, "Use --format png,json.")
+    return info, track_notes(heard)

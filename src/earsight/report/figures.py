@@ -19,9 +19,9 @@ import numpy as np
 from earsight.errors import EarsightError, UsageError
 from earsight.escape import brief
 from earsight.files import write_bytes
-from earsight.heatmap import overlay
 from earsight.metrics import average_precision, max_f1, sizes, sweeps
 from earsight.metrics.base import SIZES, TITLES, Records, hits
+from earsight.overlay import overlay
 from earsight.protocols import Protocol
 from earsight.types import F32, POSITIVE, U8, Box, Mask
 

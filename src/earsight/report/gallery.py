@@ -10,9 +10,9 @@ import torch
 from earsight.data.clips import ClipSet
 from earsight.escape import brief
 from earsight.evaluation import Evaluation
-from earsight.heatmap import stretch
 from earsight.masking import own_scores, predict
 from earsight.methods.base import Method
+from earsight.overlay import stretch
 from earsight.report.figures import Tile
 from earsight.types import Maps
 

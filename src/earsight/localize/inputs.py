@@ -1,4 +1,4 @@
-"""What people have in hand, as what a model takes: pictures and sounds that are files, arrays or PIL images."""
+"""What people have, as what a model takes: pictures and sounds that are files, arrays or PIL images."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from earsight.data.clips import fit_waveform
 from earsight.errors import MediaError
 from earsight.localize.timeline import SILENCE_DB
 from earsight.media.accept import AnyPath, Limits
+from earsight.media.frames import CLOSE
 from earsight.media.read import MediaInfo, probe, read_audio, read_image
 from earsight.media.sound import resampled
 from earsight.types import F32, U8
@@ -87,6 +88,56 @@ def track_notes(info: MediaInfo) -> tuple[str, ...]:
     return (f"there are {info.tracks} sound tracks, of which the first was heard",) if info.tracks > 1 else ()
 
 
+class AudioWindows:
+    """Windows of a file's sound at times that go up, in constant memory.
+
+    A window is centred on its time and moved inside the file at both ends; sound shorter than the window is repeated.
+    Sound that ends well before the pictures is followed by silence.
+
+    Args:
+        path: the file.
+        rate: samples per second.
+        window: seconds in a window.
+        duration: playing time of the file, or None when unknown.
+        start: the first time that will be asked for.
+    """
+
+    def __init__(
+        self, path: AnyPath, rate: int, window: float, duration: float | None = None, start: float = 0.0
+    ) -> None:
+        self.rate, self.count = rate, round(window * rate)
+        begin = int(max(0.0, start - window))  # a window earlier, since windows move back at the end of the file
+        self._first = begin * rate  # index of the first held sample
+        self._held = np.zeros(0, np.float32)
+        self._chunks = _lasting(sound_chunks(path, rate, begin), self._first, round((duration or 0.0) * rate), rate)
+        self._ended = False
+
+    def around(self, time: float) -> F32:
+        """The window (count,) around `time`; times must go up."""
+        start = max(self._first, round(time * self.rate - self.count / 2))
+        while not self._ended and self._first + len(self._held) < start + self.count:
+            chunk = next(self._chunks, None)
+            self._ended = chunk is None
+            if chunk is not None:
+                drop = min(len(self._held), max(0, start - self.count - self._first))
+                self._held = np.concatenate([self._held[drop:], chunk])
+                self._first += drop
+        if self._ended:
+            start = max(self._first, min(start, self._first + len(self._held) - self.count))
+        part = self._held[start - self._first : start - self._first + self.count]
+        return fit_waveform(part, self.rate, 0.0, self.count)
+
+
+def _lasting(chunks: Iterator[F32], first: int, last: int, rate: int) -> Iterator[F32]:
+    """The chunks, which begin at sample `first`, followed by zeros up to `last` when they end well before it."""
+    for chunk in chunks:
+        first += len(chunk)
+        yield chunk
+    if last - first > CLOSE * rate:
+        for at in range(first, last, round(CHUNK * rate)):
+            yield np.zeros(min(last - at, round(CHUNK * rate)), np.float32)
+
+
 def sound_chunks(path: AnyPath, rate: int, start: float = 0.0) -> Iterator[F32]:
     """A file's sound from `start` on in pieces that follow each other without a gap, one in memory at a time."""
     while len(chunk := read_audio(path, rate, start, CHUNK)):
@@ -114,12 +165,12 @@ def loud_time(energies: F32, seconds: float) -> float:
     return round(float(at + count / 2) * _STEP, 6)
 
 
-def silent(waveform: F32) -> bool:
+def is_silent(waveform: F32) -> bool:
     """Whether a sound (S,) stays below the level of silence throughout."""
     return len(waveform) == 0 or float(np.abs(waveform).max()) < 10 ** (SILENCE_DB / 20)
 
 
-def loud_file_time(path: AnyPath, inputs: Inputs) -> float:
+def loud_time_of(path: AnyPath, inputs: Inputs) -> float:
     """The middle of a loud stretch of a sound file, as long as the model hears; of a shorter one, its middle."""
     samples = 0
 
@@ -136,7 +187,7 @@ def loud_file_time(path: AnyPath, inputs: Inputs) -> float:
 def _file_sound(path: AnyPath, inputs: Inputs, time: float | None) -> F32:
     info = probe(path)
     if time is None:
-        time = loud_file_time(path, inputs)
+        time = loud_time_of(path, inputs)
     latest = float("inf") if info.duration is None else max(0.0, info.duration - inputs.seconds)
     start = min(max(0.0, time - inputs.seconds / 2), latest)
     heard = read_audio(path, inputs.rate, start, inputs.seconds)

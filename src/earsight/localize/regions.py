@@ -1,14 +1,39 @@
-"""Connected parts of a mask, as pixel boxes, in numpy alone and fast enough for video."""
+"""Where in a map the source is: the region around its peak, and boxes around the connected parts of a mask.
+
+In numpy alone, and fast enough for video.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
+from earsight.overlay import PixelBox
 from earsight.types import F32, I64, Mask
 
-PixelBox = tuple[int, int, int, int]
-"""x0, y0, x1, y1 in whole pixels; x1 and y1 are one past the last."""
+
+def spread(score: F32) -> tuple[float, float]:
+    """The median and the maximum of a map (H, W): what is nowhere special, and the most special place."""
+    return float(np.median(score)), float(score.max())
+
+
+def region(score: F32, low: float, high: float) -> Mask:
+    """The part of a map (H, W) that boxes go around: pixels above the middle between its median and its maximum.
+
+    A protocol's mask answers to its ground truth: that of `top_half` always covers half of the picture, wherever the
+    source is and however large. This rule follows the map's own peak instead. A flat map has no region.
+
+    >>> score = np.array([[0, 0, 0, 0.4], [0, 0, 0.6, 1]], np.float32)
+    >>> region(score, *spread(score)).astype(int).tolist()
+    [[0, 0, 0, 0], [0, 0, 1, 1]]
+    """
+    above: Mask = score > (low + high) / 2
+    return above
+
+
+def source_boxes(score: F32, low: float, high: float, most: int = 5) -> tuple[PixelBox, ...]:
+    """Boxes around the parts of a map (H, W) that lie above the middle between its median and its maximum."""
+    return boxes_of(region(score, low, high), score, most)
 
 
 def boxes_of(mask: Mask, score: F32 | None = None, most: int = 5) -> tuple[PixelBox, ...]:

@@ -7,15 +7,15 @@ import itertools
 import numpy as np
 import pytest
 
-from earsight.localize.steady import Glance, steadied
+from earsight.localize.smoothing import Answer, smoothed
 
 VISIBLE, NOT_VISIBLE = "visible source", "no visible source"
 
 
-def glances(confidences: list[float | None], every: float = 0.2) -> list[Glance]:
+def answers(confidences: list[float | None], every: float = 0.2) -> list[Answer]:
     """One for each confidence, None for silence, whose map is full of the confidence."""
     return [
-        Glance(round(i * every, 6), np.full((2, 3), value or 9, np.float32), value or 9.0, value or 9.0, value is None)
+        Answer(round(i * every, 6), np.full((2, 3), value or 9, np.float32), value or 9.0, value or 9.0, value is None)
         for i, value in enumerate(confidences)
     ]
 
@@ -23,14 +23,14 @@ def glances(confidences: list[float | None], every: float = 0.2) -> list[Glance]
 def verdicts(confidences: list[float | None], seconds: float = 0.5) -> str:
     """A letter for each moment: what comes out with a threshold of 0.5."""
     letters = {VISIBLE: "V", NOT_VISIBLE: "n", "silent": "s"}
-    return "".join(letters[one.verdict] for one in steadied(glances(confidences), seconds, 0.5))
+    return "".join(letters[one.verdict] for one in smoothed(answers(confidences), seconds, 0.5))
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.1, 0.2, 0.5, 1.0, 7.0])
 def test_averages_are_those_of_the_whole_sequence(seconds: float) -> None:
     random = np.random.default_rng(0)
-    given = glances([None if random.random() < 0.15 else float(random.random()) for _ in range(60)])
-    found = list(steadied(given, seconds, None))
+    given = answers([None if random.random() < 0.15 else float(random.random()) for _ in range(60)])
+    found = list(smoothed(given, seconds, None))
     assert [one.time for one in found] == [one.time for one in given]
     for one, old in zip(found, given, strict=True):
         near = [other for other in given if not other.silent and abs(other.time - old.time) < seconds - 1e-6]
@@ -44,8 +44,8 @@ def test_averages_are_those_of_the_whole_sequence(seconds: float) -> None:
 
 
 def test_moments_further_apart_than_the_smoothing_stay_as_they_are() -> None:
-    given = glances([0.1, 0.9, 0.2], every=0.5)
-    for one, old in zip(steadied(given, 0.5, None), given, strict=True):
+    given = answers([0.1, 0.9, 0.2], every=0.5)
+    for one, old in zip(smoothed(given, 0.5, None), given, strict=True):
         assert one.score is old.score
         assert one.confidence == old.confidence
 
@@ -67,23 +67,23 @@ def test_silence_is_said_at_once_and_what_follows_starts_anew() -> None:
 
 
 def test_without_a_threshold_there_is_no_verdict() -> None:
-    assert {one.verdict for one in steadied(glances([0.1, None, 0.9]), 0.5, None)} == {"not calibrated", "silent"}
+    assert {one.verdict for one in smoothed(answers([0.1, None, 0.9]), 0.5, None)} == {"not calibrated", "silent"}
 
 
 def test_answers_come_out_soon_after_they_come_in() -> None:
     taken = 0
 
-    def endless() -> itertools.chain[Glance]:
+    def endless() -> itertools.chain[Answer]:
         nonlocal taken
         for i in itertools.count():
             taken = i + 1
-            yield Glance(i * 0.2, np.zeros((1, 1), np.float32), 0.5, 0.5, False)
+            yield Answer(i * 0.2, np.zeros((1, 1), np.float32), 0.5, 0.5, False)
 
-    found = steadied(endless(), 0.5, 0.5)
+    found = smoothed(endless(), 0.5, 0.5)
     for _ in range(100):
         next(found)
     assert taken <= 100 + 2 * 3
 
 
 def test_nothing_gives_nothing() -> None:
-    assert list(steadied([], 0.5, 0.5)) == []
+    assert list(smoothed([], 0.5, 0.5)) == []

@@ -11,9 +11,10 @@ import torch
 from PIL import Image
 
 from earsight.config import Inputs
+from earsight.data.clips import fit_waveform
 from earsight.errors import MediaError, UsageError
-from earsight.localize import given
-from earsight.localize.given import loud_file_time, picture_of, silent, sound_of
+from earsight.localize import inputs
+from earsight.localize.inputs import AudioWindows, is_silent, loud_time_of, picture_of, sound_of
 from earsight.media.read import read_audio, read_image
 
 INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
@@ -102,9 +103,9 @@ def test_without_a_time_the_loud_stretch_is_heard(tmp_path: Path, monkeypatch: p
     path = make.wav(tmp_path / "a.wav", sound, 8000, tag=3)
     np.testing.assert_allclose(sound_of(sound, 8000, INPUTS), make.chirp(1.0, 8000), atol=1e-6)
     np.testing.assert_allclose(sound_of(path, None, INPUTS), make.chirp(1.0, 8000), atol=1e-6)
-    assert loud_file_time(path, INPUTS) == 3.5
-    monkeypatch.setattr(given, "CHUNK", 0.7)  # read in pieces, the same place is found
-    assert loud_file_time(path, INPUTS) == 3.5
+    assert loud_time_of(path, INPUTS) == 3.5
+    monkeypatch.setattr(inputs, "CHUNK", 0.7)  # read in pieces, the same place is found
+    assert loud_time_of(path, INPUTS) == 3.5
 
 
 def test_a_steady_sound_is_heard_in_its_middle() -> None:
@@ -138,12 +139,55 @@ def test_a_time_past_the_end_of_a_sound_is_refused(tmp_path: Path) -> None:
 
 def test_chunks_join_to_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make.sound_file(tmp_path / "a.m4a", make.chirp(4.3))
-    monkeypatch.setattr(given, "CHUNK", 1.0)
-    joined = np.concatenate(list(given.sound_chunks(path, 8000)))
+    monkeypatch.setattr(inputs, "CHUNK", 1.0)
+    joined = np.concatenate(list(inputs.sound_chunks(path, 8000)))
     np.testing.assert_allclose(joined, read_audio(path, 8000), atol=2e-3)
 
 
 def test_silence_is_what_stays_below_a_thousandth() -> None:
-    assert silent(np.zeros(0, np.float32))
-    assert silent(np.full(10, 0.0009, np.float32))
-    assert not silent(np.full(10, -0.0011, np.float32))
+    assert is_silent(np.zeros(0, np.float32))
+    assert is_silent(np.full(10, 0.0009, np.float32))
+    assert not is_silent(np.full(10, -0.0011, np.float32))
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "CHUNK", 1.0)
+
+
+@pytest.mark.parametrize("start", [0.0, 3.3, 5.9])
+@pytest.mark.usefixtures("small_chunks")
+def test_windows_are_those_of_the_whole_sound(tmp_path: Path, start: float) -> None:
+    sound = make.chirp(6.0, 8000)
+    path = make.wav(tmp_path / "a.wav", sound, 8000, tag=3)
+    heard = AudioWindows(path, 8000, 1.5, 6.0, start)
+    for time in np.arange(start, 6.2, 0.17):
+        expected = fit_waveform(sound, 8000, time, 12000)
+        np.testing.assert_allclose(heard.around(time), expected, atol=1e-6, err_msg=f"at {time}")
+
+
+def test_sound_shorter_than_the_window_is_repeated(tmp_path: Path) -> None:
+    sound = make.chirp(0.5, 8000)
+    heard = AudioWindows(make.wav(tmp_path / "a.wav", sound, 8000, tag=3), 8000, 1.25, 0.5)
+    np.testing.assert_allclose(heard.around(0.2), np.tile(sound, 3)[:10000], atol=1e-6)
+    np.testing.assert_allclose(heard.around(0.4), np.tile(sound, 3)[:10000], atol=1e-6)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_sound_that_ends_long_before_the_pictures_is_followed_by_silence(tmp_path: Path) -> None:
+    sound = make.chirp(2.0, 8000)
+    path = make.wav(tmp_path / "a.wav", sound, 8000, tag=3)
+    heard = AudioWindows(path, 8000, 1.0, 7.0)
+    np.testing.assert_allclose(heard.around(1.9)[:4800], sound[-4800:], atol=1e-6)
+    assert not heard.around(3.0).any()
+    assert not heard.around(7.0).any()
+    late = AudioWindows(path, 8000, 1.0, 7.0, start=6.0)
+    assert not late.around(6.0).any()
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_little_is_held_however_long_the_sound_is(tmp_path: Path) -> None:
+    path = make.wav(tmp_path / "a.wav", np.ones(8000 * 30, np.int16), 8000)
+    heard = AudioWindows(path, 8000, 0.5, 30.0)
+    most = max(len(heard._held) for time in np.arange(0, 30, 0.2) if len(heard.around(time)))
+    assert most <= 3 * 8000

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from earsight.regions import boxes_of
+from earsight.localize.regions import boxes_of
 
 
 @pytest.mark.parametrize("seed", range(60))
