@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from earsight.metrics.base import F64, Bools, Records, hits, ratio
+from earsight.metrics.base import F64, Bools, OfCounts, Records, hits, ratio
 from earsight.protocols import Protocol
 from earsight.types import I64
 
@@ -48,11 +48,52 @@ class Ranked(NamedTuple):
         return Ranked(self.confidence[keep], self.positive[keep], self.hit[..., keep])
 
 
+class Weighted:
+    """Clips with the highest confidence first, for samples that hold each of them a number of times.
+
+    These are whole numbers: their running sums are exact, and faster than those of floats.
+    """
+
+    def __init__(self, records: Records, protocol: Protocol) -> None:
+        clips, self.order = ranked(records, protocol), ranking(records)
+        self.positive, self.hit = clips.positive.astype(np.int64), clips.hit.astype(np.int64)
+        self.last = _last_of_equals(clips)[1]
+        self.rising = np.unique(self.last[clips.positive])
+
+    def walk(self, counts: I64, at: I64 | None = None) -> tuple[F64, F64]:
+        """Precision (K,) and recall (K,) of the sample with `counts` (N,), as `walk` has them.
+
+        Without `at`, ranks in the sample, at each threshold of a positive: elsewhere recall does not rise. 0/0 is 0
+        here, which only occurs where nothing has been hit and so adds nothing to any number.
+        """
+        counts = counts.take(self.order)
+        claims, positive, tp = np.cumsum(counts), np.cumsum(counts * self.positive), np.cumsum(counts * self.hit)
+        where = self.rising if at is None else self.last[np.searchsorted(claims, at, side="right")]
+        tp, missed = tp.take(where), positive[-1] - positive.take(where)
+        return tp / np.maximum(claims.take(where), 1), tp / np.maximum(tp + missed, 1)
+
+
 def compute(records: Records, protocol: Protocol) -> dict[str, float]:
     clips = ranked(records, protocol)
     precision, recall, _ = coco_walk(clips)
     ap_coco = float(np.sum(precision * np.diff(recall, prepend=0.0))) if clips.positive.any() else np.nan
     return {"ap": float(area(clips, protocol)), "ap_coco": ap_coco}
+
+
+def of_counts(records: Records, protocol: Protocol) -> OfCounts:
+    if not records.positives.any():
+        return lambda counts: {"ap": np.nan}
+    clips, official = Weighted(records, protocol), protocol.average_precision == "official"
+    ranks = _official(len(records)) if official else None
+
+    def numbers(counts: I64) -> dict[str, float]:
+        precision, recall = clips.walk(counts, ranks)
+        if official:
+            return {"ap": float(_interpolated(precision, recall))}
+        # Added one after another: clips that a sample leaves out then change no digit.
+        return {"ap": float(np.cumsum(precision * np.diff(recall, prepend=0.0))[-1])}
+
+    return numbers
 
 
 def ranked(records: Records, protocol: Protocol, hit: Bools | None = None) -> Ranked:
@@ -73,8 +114,7 @@ def area(clips: Ranked, protocol: Protocol) -> F64:
         return np.full(clips.hit.shape[:-1], np.nan)
     if protocol.average_precision == "official":
         precision, recall, _ = walk(clips, _official(len(clips.confidence)))
-        later = np.maximum.accumulate(precision[..., ::-1], axis=-1)[..., ::-1]
-        return _row_sums(later[..., :-1] * np.diff(recall, axis=-1))
+        return _interpolated(precision, recall)
     precision, recall, _ = walk(clips)
     return _row_sums(precision * np.diff(recall, prepend=0.0, axis=-1))
 
@@ -100,10 +140,8 @@ def coco_walk(clips: Ranked) -> tuple[F64, F64, F64]:
 
 def true_positives(clips: Ranked, at: I64 | None = None) -> tuple[F64, I64]:
     """Hits among the claims at each threshold, (..., K), and the rank (K,) of the last clip that makes a claim."""
-    # Equal confidences are accepted together: each threshold looks at the last clip of its group.
-    last = np.flatnonzero(clips.confidence != np.append(clips.confidence[1:], np.nan))
-    if at is not None:
-        last = last[np.searchsorted(last, at)]
+    last, of_each = _last_of_equals(clips)
+    last = last if at is None else of_each[at]
     return np.cumsum(clips.hit, axis=-1, dtype=np.float64)[..., last], last
 
 
@@ -120,6 +158,21 @@ def official_thresholds(records: Records) -> F64:
 def _official(count: int) -> I64:
     """The ranks at which the published code looks: all but the highest, in steps."""
     return np.arange(1, count, max(1, count // 200))
+
+
+def _last_of_equals(clips: Ranked) -> tuple[I64, I64]:
+    """Ranks of the last clips of equal confidence: each once (K,), and that of each clip (N,).
+
+    Equal confidences are accepted together, so each threshold looks at the last clip of its group.
+    """
+    last = np.flatnonzero(clips.confidence != np.append(clips.confidence[1:], np.nan))
+    return last, last[np.searchsorted(last, np.arange(len(clips.confidence)))]
+
+
+def _interpolated(precision: F64, recall: F64) -> F64:
+    """The published code's sum: the precision at a threshold is the highest from there on."""
+    later = np.maximum.accumulate(precision[..., ::-1], axis=-1)[..., ::-1]
+    return _row_sums(later[..., :-1] * np.diff(recall, axis=-1))
 
 
 def _row_sums(x: F64) -> F64:

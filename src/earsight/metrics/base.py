@@ -2,6 +2,10 @@
 
 A file in metrics/ defines RANGE (lowest and highest value), HIGHER_IS_BETTER (one entry per number) and
 `compute(records, protocol) -> dict[str, float]`. Numbers are fractions; what is undefined is NaN.
+
+A bootstrap asks for the numbers of thousands of samples. A file may define `of_counts(records, protocol)` too, a
+function that gives some of its numbers from how often each clip is in a sample, int64 (N,); for all others `compute` is
+called on the sample's records.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 F64 = npt.NDArray[np.float64]
 Strings = npt.NDArray[np.str_]
 Bools = npt.NDArray[np.bool_]
+OfCounts = Callable[[I64], dict[str, float]]
+"""The numbers of a sample, from how often each clip is in it."""
 SIZES = tuple(round(0.1 * i, 1) for i in range(1, 10))
 """Shares of the picture at which predictions of a fixed size are measured."""
 TITLES = {"ap": "AP", "max_f1": "max-F1", "loc_acc": "LocAcc", "auc": "AUC", "auroc": "AUROC"}

@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from earsight.metrics.base import F64, Records, hits, reached
+from earsight.metrics.base import F64, OfCounts, Records, hits, reached
 from earsight.protocols import Protocol
+from earsight.types import I64
 
 RANGE = (0.0, 1.0)
 HIGHER_IS_BETTER = {"loc_acc": True, "auc": True, "pointing": True, "loc_acc_of/*": True, "pointing_of/*": True}
@@ -45,6 +46,22 @@ def compute(records: Records, protocol: Protocol) -> dict[str, float]:
         numbers[f"loc_acc_of/{name}"] = float(hit[label == name].mean())
         # Weights of ground truth may be any fraction; sorted, so that their order never changes a digit.
         numbers[f"pointing_of/{name}"] = float(np.sort(peak[label == name]).mean())
+    return numbers
+
+
+def of_counts(records: Records, protocol: Protocol) -> OfCounts:
+    positive = np.flatnonzero(records.positives)
+    if len(positive) == 0:
+        return lambda counts: {"loc_acc": np.nan, "auc": np.nan}
+    hit = hits(records, protocol)[positive].astype(np.int64)
+    thresholds = np.searchsorted(GRID, records.ciou[positive], side="right")  # how many of them each clip reaches
+
+    def numbers(counts: I64) -> dict[str, float]:
+        drawn = counts[positive]
+        at = np.bincount(thresholds, drawn, minlength=len(GRID) + 1)
+        share = at[::-1].cumsum()[-2::-1] / drawn.sum()
+        return {"loc_acc": float((drawn @ hit) / drawn.sum()), "auc": float(np.trapezoid(share, GRID))}
+
     return numbers
 
 

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from earsight.metrics.average_precision import Ranked, ranked, walk
-from earsight.metrics.base import F64, Records, hits
+from earsight.metrics.average_precision import Ranked, Weighted, ranked, walk
+from earsight.metrics.base import F64, OfCounts, Records, hits
 from earsight.protocols import Protocol
+from earsight.types import I64
 
 RANGE = (0.0, 1.0)
 HIGHER_IS_BETTER = {"max_f1": True}
@@ -28,6 +29,13 @@ HIGHER_IS_BETTER = {"max_f1": True}
 
 def compute(records: Records, protocol: Protocol) -> dict[str, float]:
     return {"max_f1": best(records, protocol)[0]}
+
+
+def of_counts(records: Records, protocol: Protocol) -> OfCounts:
+    if not records.positives.any():
+        return lambda counts: {"max_f1": np.nan}
+    clips, ranks = Weighted(records, protocol), _ranks(len(records), protocol)
+    return lambda counts: {"max_f1": float(_f1(*clips.walk(counts, ranks)).max())}
 
 
 def best(records: Records, protocol: Protocol) -> tuple[float, float]:
@@ -46,13 +54,8 @@ def curve(records: Records, protocol: Protocol) -> tuple[F64, F64]:
 
 def f1_of(clips: Ranked, protocol: Protocol) -> tuple[F64, F64]:
     """F1 (..., K) and threshold (K,) of ranked clips, highest threshold first."""
-    count = len(clips.confidence)
-    at = None
-    if protocol.f1 == "official":
-        at = np.arange(count - 1, -1, -max(1, count // 10))[::-1]
-    precision, recall, thresholds = walk(clips, at)
-    both = precision + recall
-    return np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0), thresholds
+    precision, recall, thresholds = walk(clips, _ranks(len(clips.confidence), protocol))
+    return _f1(precision, recall), thresholds
 
 
 def floor(records: Records, protocol: Protocol) -> float:
@@ -61,3 +64,13 @@ def floor(records: Records, protocol: Protocol) -> float:
         return float("nan")
     p = int(hits(records, protocol).sum()) / len(records)
     return 2 * p / (1 + p)
+
+
+def _ranks(count: int, protocol: Protocol) -> I64 | None:
+    """The ranks at which the protocol looks, of so many clips; None for all."""
+    return np.arange(count - 1, -1, -max(1, count // 10))[::-1] if protocol.f1 == "official" else None
+
+
+def _f1(precision: F64, recall: F64) -> F64:
+    both = precision + recall
+    return np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0)

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from earsight.metrics.base import F64, Records
+from earsight.metrics.base import F64, OfCounts, Records
 from earsight.protocols import Protocol
+from earsight.types import I64
 
 RANGE = (0.0, 1.0)
 HIGHER_IS_BETTER = {"auroc": True, "false_alarm_at_90": False}
@@ -26,6 +27,24 @@ HIGHER_IS_BETTER = {"auroc": True, "false_alarm_at_90": False}
 def compute(records: Records, protocol: Protocol) -> dict[str, float]:
     auroc, false_alarm = separation(records.confidence[records.positives], records.confidence[~records.positives])
     return {"auroc": auroc, "false_alarm_at_90": false_alarm}
+
+
+def of_counts(records: Records, protocol: Protocol) -> OfCounts:
+    positive, negative = np.flatnonzero(records.positives), np.flatnonzero(~records.positives)
+    if len(positive) == 0 or len(negative) == 0:
+        return lambda counts: {"auroc": np.nan}
+    negative = negative[np.argsort(records.confidence[negative])]
+    lower, not_higher = (
+        np.searchsorted(records.confidence[negative], records.confidence[positive], side=side)
+        for side in ("left", "right")
+    )
+
+    def numbers(counts: I64) -> dict[str, float]:
+        below, drawn = np.append(0, np.cumsum(counts[negative])), counts[positive]
+        twice = (below[lower] + below[not_higher]) @ drawn  # of the pairs that positives win, which is whole
+        return {"auroc": float(twice / 2 / (drawn.sum() * below[-1]))}
+
+    return numbers
 
 
 def separation(positive: F64, negative: F64) -> tuple[float, float]:

@@ -10,18 +10,19 @@ one value for each, and `of_units(values, protocol)`: for them whole units are d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
 import numpy as np
 
 from earsight.config import need
-from earsight.draws import NAMES, Ordered, Room, counted
 from earsight.errors import DataError
-from earsight.metrics.base import F64, Records, module_of
+from earsight.metrics.base import F64, Bools, OfCounts, Records, module_of
 from earsight.protocols import Protocol
 from earsight.types import I64
+
+NAMES = ("ap", "max_f1", "loc_acc", "auc", "auroc")
 
 
 @dataclass(frozen=True)
@@ -157,55 +158,67 @@ def drawn(
     """Each number of each model on draws of its clips, the same draws for models with the same clips."""
     _check(draws)
     modules = {name: module_of(name) for name in names}
-    of_units = {name: module for name, module in modules.items() if hasattr(module, "units")}
-    of_clips = {name: module for name, module in modules.items() if name not in of_units}
+    of_clips = {name: module for name, module in modules.items() if not hasattr(module, "units")}
     models = [records.sorted_by_id() for records in models]
-    parts: list[list[dict[str, F64]]] = [[] for _ in models]
+    values = [{name: np.full(draws, np.nan) for name in names} for _ in models]
     # Draws depend on nothing but which clips are positives: those that agree in that are measured together.
     alike: dict[bytes, list[int]] = {}
     for i, records in enumerate(models):
         alike.setdefault(records.positives.tobytes(), []).append(i)
     for group in alike.values() if of_clips else ():
-        positives = models[group[0]].positives
-        room = Room(len(positives))
-        ordered = {i: Ordered(models[i], protocol, room) for i in group}
-        for counts in counted(positives, draws, seed):
-            for i in group:
-                parts[i].append(_measured(ordered[i], models[i], protocol, of_clips, counts))
-    out = []
-    for records, found in zip(models, parts, strict=True):
-        values = {name: np.concatenate([part[name] for part in found]) for name in of_clips}
-        values |= _units_drawn(records, protocol, of_units, draws, seed)
-        whole = _whole(records, protocol, modules)
-        out.append(Drawn(records, protocol, draws, seed, whole, {name: values[name] for name in names}))
-    return out
+        measures = {i: _of_counts(models[i], protocol, of_clips) for i in group}
+        for draw, counts in enumerate(counted(models[group[0]].positives, draws, seed)):
+            for i, measure in measures.items():
+                for name, number in measure(counts).items():
+                    values[i][name][draw] = number
+    for records, found in zip(models, values, strict=True):
+        _draw_units(found, records, protocol, {name: modules[name] for name in modules if name not in of_clips}, seed)
+    return [
+        Drawn(records, protocol, draws, seed, _whole(records, protocol, modules), found)
+        for records, found in zip(models, values, strict=True)
+    ]
 
 
-def _units_drawn(
-    records: Records, protocol: Protocol, modules: Mapping[str, ModuleType], draws: int, seed: int
-) -> dict[str, F64]:
-    """Numbers of draws of whole units, (draws,): the same units for the same seed whatever the model."""
-    out = {name: np.full(draws, np.nan) for name in modules}
+def counted(positives: Bools, draws: int, seed: int) -> Iterator[I64]:
+    """How often each clip is in each draw, (N,)."""
+    random = np.random.default_rng(seed)
+    halves = [half for half in (np.flatnonzero(positives), np.flatnonzero(~positives)) if len(half)]
+    for _ in range(draws):
+        counts = np.zeros(len(positives), np.int64)
+        for half in halves:
+            counts[half] = np.bincount(random.integers(0, len(half), len(half)), minlength=len(half))
+        yield counts
+
+
+def _of_counts(records: Records, protocol: Protocol, modules: Mapping[str, ModuleType]) -> OfCounts:
+    """These numbers of a draw: by the metrics' `of_counts` where these give them, else by `compute`, which is slow."""
+    able = [module for module in dict.fromkeys(modules.values()) if hasattr(module, "of_counts")]
+    quick: list[OfCounts] = [module.of_counts(records, protocol) for module in able]
+    once = np.ones(len(records), np.int64)
+    known = {name for measure in quick for name in measure(once)}
+    slow = {name: module for name, module in modules.items() if name not in known}
+
+    def numbers(counts: I64) -> dict[str, float]:
+        found = {name: value for measure in quick for name, value in measure(counts).items() if name in modules}
+        if slow:
+            found |= _whole(records.drawn(np.repeat(np.arange(len(records)), counts)), protocol, slow)
+        return found
+
+    return numbers
+
+
+def _draw_units(
+    values: Mapping[str, F64], records: Records, protocol: Protocol, modules: Mapping[str, ModuleType], seed: int
+) -> None:
+    """Fill in these numbers for draws of whole units: the same units for the same seed whatever the model."""
     for module in dict.fromkeys(modules.values()):
-        values: F64 = module.units(records)
+        names = [name for name in modules if modules[name] is module]
+        units: F64 = module.units(records)
         random = np.random.default_rng((seed, 2))  # of their own, so that asking for them changes no other draw
-        for i in range(draws if len(values) else 0):
-            numbers = module.of_units(values[random.integers(0, len(values), len(values))], protocol)
-            for name in set(out).intersection(numbers):
-                out[name][i] = numbers[name]
-    return out
-
-
-def _measured(
-    ordered: Ordered, records: Records, protocol: Protocol, modules: Mapping[str, ModuleType], counts: I64
-) -> dict[str, F64]:
-    """The numbers of draws: the usual ones from counts alone, all others by their own compute, which takes longer."""
-    usual = [name for name in modules if name in NAMES]
-    out = ordered.measure(counts, usual) if usual else {}
-    others = {name: module for name, module in modules.items() if name not in NAMES}
-    rows = counts if others else ()
-    found = [_whole(records.drawn(np.repeat(np.arange(len(records)), row)), protocol, others) for row in rows]
-    return out | {name: np.array([numbers[name] for numbers in found]) for name in others}
+        for draw in range(len(values[names[0]]) if len(units) else 0):
+            numbers = module.of_units(units[random.integers(0, len(units), len(units))], protocol)
+            for name in names:
+                values[name][draw] = numbers[name]
 
 
 def _whole(records: Records, protocol: Protocol, modules: Mapping[str, ModuleType]) -> dict[str, float]:
