@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 import torch
 
 from earsight import protocols
-from earsight.checkpoint import WEIGHTS, Weights, load_weights
+from earsight.checkpoint import Weights, load_weights
 from earsight.cli.screen import flat
 from earsight.data.clips import ClipSet, open_set
 from earsight.data.controls import Audio
 from earsight.errors import UsageError
 from earsight.evaluation import evaluate_all
 from earsight.files import write_text
+from earsight.header import WEIGHTS
 from earsight.methods.base import Method, build
 from earsight.models.encoders import no_start_weights
 from earsight.object_prior import ObjectPrior

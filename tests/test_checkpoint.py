@@ -16,10 +16,11 @@ import safetensors
 import safetensors.torch
 import torch
 
-from earsight.checkpoint import FORMAT, WEIGHTS, find_weights, load_weights, read_header, save_weights
+from earsight.checkpoint import load_weights, save_weights
 from earsight.config import Inputs
 from earsight.errors import CheckpointError
 from earsight.files import write_atomically
+from earsight.header import FORMAT, WEIGHTS, find_weights, read_header
 from earsight.methods.slavc import Config, Model
 from earsight.models.encoders import Encoders
 from tiny import limited

@@ -21,13 +21,10 @@ import earsight
 from earsight import registry
 from earsight.config import Inputs, from_json, to_json
 from earsight.errors import CheckpointError, EarsightError
-from earsight.files import local_path, parse_json, write_bytes
-from earsight.header import unusable
+from earsight.files import write_bytes
+from earsight.header import FORMAT, find_weights, read_header
 from earsight.methods.base import Method, build
 from earsight.models.encoders import no_start_weights
-
-FORMAT = 1
-WEIGHTS = "weights.safetensors"
 
 
 @dataclass(frozen=True)
@@ -62,68 +59,6 @@ def save_weights(path: Path, model: Method, name: str, config: Any, meta: Mappin
     text = {"earsight": json.dumps(header)}
     # Not safetensors' own save_file: its files are for their owner's eyes only, whatever the umask says.
     write_bytes(path, safetensors.torch.save(tensors, metadata=text))
-
-
-def find_weights(path: Path | str) -> Path:
-    """The weights file meant by a path: the file itself, or the one inside a run's folder."""
-    path = local_path(path)
-    if path.is_dir():
-        if not (path / WEIGHTS).is_file():
-            do = "Let the training finish (earsight train ... --resume), or name a weights file."
-            if runs := sorted(str(file.parent) for file in path.glob(f"*/{WEIGHTS}")):
-                do = f"Name the run in it: {' or '.join(runs[:3])}."
-            raise CheckpointError(f"Expected {WEIGHTS} in the run {path}, but it is not there. {do}")
-        return path / WEIGHTS
-    if not path.is_file():
-        do = "Check the path."
-        if str(path) in registry.names("method"):
-            do = f"That is a method: train it (earsight train {path} --on SET --out RUN), then name RUN."
-        raise CheckpointError(f"Expected a weights file or a run's folder, but there is nothing at {path}. {do}")
-    return path
-
-
-def read_header(path: Path | str) -> dict[str, Any]:
-    """What a weights file says about itself, without reading the weights or importing the method."""
-    path = find_weights(path)
-    try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            text = (file.metadata() or {}).get("earsight")
-    except safetensors.SafetensorError as error:
-        raise CheckpointError(
-            f"Expected an earsight weights file, but {path} is not one ({error}). "
-            "For the published .pth files of SLAVC, EZ-VSL, FNAC or LVS use: earsight import FILE"
-        ) from error
-    if text is None:
-        raise CheckpointError(f"Expected an earsight weights file, but {path} holds tensors without earsight's header.")
-    header = _parsed(text, path)
-    if header.get("format") != FORMAT:
-        raise CheckpointError(
-            f"Expected weights of format {FORMAT}, but {path} has format {header.get('format')}. "
-            f"Written by earsight {_writer(header)}; install that version or newer."
-        )
-    kinds = {"method": str, "config": dict, "inputs": dict, "versions": dict}
-    wrong = unusable(header, kinds)
-    if wrong:
-        raise CheckpointError(
-            f"Expected {', '.join(kinds)} in the header of {path}, but got no usable {', '.join(wrong)}. "
-            "The file is damaged; get or make it again."
-        )
-    return header
-
-
-def _writer(header: dict[str, Any]) -> str:
-    found = header.get("versions")
-    return str(found.get("earsight", "unknown")) if isinstance(found, dict) else "unknown"
-
-
-def _parsed(text: str, path: Path) -> dict[str, Any]:
-    try:
-        header = parse_json(text)
-    except ValueError as error:
-        raise CheckpointError(
-            f"Expected JSON in the header of {path}, but got: {error}. The file is damaged; get or make it again."
-        ) from error
-    return header if isinstance(header, dict) else {}
 
 
 def _need_fit(path: Path, make: Callable[[], Method]) -> None:

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from earsight.checkpoint import Weights, find_weights
+from earsight.checkpoint import Weights
 from earsight.config import check_choices, need
 from earsight.errors import TrainingError, UsageError
+from earsight.header import find_weights
 from earsight.judging import scaled
 from earsight.methods import ogl
 from earsight.methods.base import Method, Stage

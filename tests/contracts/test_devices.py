@@ -11,7 +11,7 @@ import torch
 
 import tiny
 from earsight import registry
-from earsight.checkpoint import WEIGHTS
+from earsight.header import WEIGHTS
 from earsight.training import loop
 from tiny import any_method
 from tiny.elsewhere import DEVICE, elsewhere

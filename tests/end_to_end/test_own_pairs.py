@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from earsight.checkpoint import read_header
 from earsight.cli import main
+from earsight.header import read_header
 from earsight.media.write import VideoWriter, write_png, write_wav
 from earsight.training.log import read_log
 

@@ -140,7 +140,9 @@ def test_missing_packages_and_weights_are_told(
     with pytest.raises(CheckpointError, match="nothing at"):
         export_onnx(tmp_path / "none.safetensors", tmp_path / "a.onnx")
     monkeypatch.setitem(sys.modules, "onnxscript", None)
-    with pytest.raises(UsageError, match=r"Expected onnx, onnxscript and onnxruntime, .* pip install -e '\.\[onnx\]'"):
+    with pytest.raises(
+        UsageError, match=r"Expected onnx, onnxscript and onnxruntime, .* pip install 'earsight\[onnx\]'"
+    ):
         export_onnx(exported.path.with_suffix(".safetensors"), tmp_path / "a.onnx")
 
 

@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy, normalize
 
 from earsight.category_places import fine_loss, shares
-from earsight.checkpoint import read_header, save_weights
+from earsight.checkpoint import save_weights
 from earsight.errors import DataError, TrainingError, UsageError
+from earsight.header import read_header
 from earsight.methods.base import Stage
 from earsight.methods.coarse_to_fine import Config, Model, official, paper
 from earsight.models.encoders import Encoders

@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file
 
 import tiny
-from earsight.checkpoint import WEIGHTS
 from earsight.config import Optim
 from earsight.data.packing import pack
+from earsight.header import WEIGHTS
 from earsight.training.loop import train
 from earsight.training.stepping import Stepper
 from tiny.packing import SETTINGS

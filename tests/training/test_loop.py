@@ -14,11 +14,12 @@ import pytest
 import torch
 
 import tiny
-from earsight.checkpoint import WEIGHTS, load_weights, read_header
+from earsight.checkpoint import load_weights
 from earsight.config import Inputs, Supervision
 from earsight.data.clips import ClipSet, Some
 from earsight.device import pick_device
 from earsight.errors import DataError, MediaError, TrainingError, UsageError
+from earsight.header import WEIGHTS, read_header
 from earsight.methods.base import Stage
 from earsight.models.encoders import Encoders
 from earsight.models.image import ResNetImage

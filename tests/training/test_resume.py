@@ -16,9 +16,9 @@ import torch
 
 import tiny
 from earsight import files
-from earsight.checkpoint import WEIGHTS, read_header
 from earsight.data.clips import ClipSet, Some
 from earsight.errors import CheckpointError, DataError, TrainingError, UsageError
+from earsight.header import WEIGHTS, read_header
 from earsight.training import loop
 from earsight.training.job import Job
 from earsight.training.lock import LOCK, FolderLock

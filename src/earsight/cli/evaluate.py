@@ -155,8 +155,9 @@ def run(settings: Eval) -> int:
 
 def loaded(path: Path, device: torch.device, name: str, prior: ObjectPrior | None, settings: Eval) -> Model:
     """A model as it is measured, with the object prior in its maps where one is asked for."""
-    from earsight.checkpoint import find_weights, load_weights
+    from earsight.checkpoint import load_weights
     from earsight.cli.evaluations import training_of
+    from earsight.header import find_weights
 
     weights = load_weights(path, device)
     name = f"{name} ({weights.model.remark})" if weights.model.remark else name
@@ -259,7 +260,7 @@ def model_names(weights: Sequence[Path]) -> list[str]:
     >>> model_names([Path("slavc.safetensors"), Path("ezvsl.safetensors")])
     ['slavc', 'ezvsl']
     """
-    from earsight.checkpoint import find_weights
+    from earsight.header import find_weights
 
     names = [path.resolve().name if path.is_dir() else path.stem for path in weights]
     names = [p.resolve().parent.name if name == "weights" else name for p, name in zip(weights, names, strict=True)]

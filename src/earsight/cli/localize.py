@@ -173,7 +173,7 @@ def need_weights_first(settings: Localize) -> None:
             "Weights are a file, the folder of a run, or an exported .onnx file."
         )
     if weights.is_dir():
-        from earsight.checkpoint import find_weights  # which imports torch, and exported models do without it
+        from earsight.header import find_weights
 
         find_weights(weights)  # what is wrong with it is said before what else is missing
     if weights.suffix != ".onnx":

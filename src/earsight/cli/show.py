@@ -98,7 +98,7 @@ def _listed(name: str) -> str:
 
 
 def of_weights(path: Path) -> dict[str, Any]:
-    from earsight.checkpoint import find_weights, read_header
+    from earsight.header import find_weights, read_header
 
     file = find_weights(path)
     return {"kind": "weights", "path": str(file), "bytes": file.stat().st_size, **read_header(file)}

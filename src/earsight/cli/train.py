@@ -208,7 +208,7 @@ def run(settings: Train) -> int:
             f"--limit makes this a smoke test: {job.optim.epochs} epoch{'s' * (job.optim.epochs > 1)} in batches of "
             f"{job.optim.batch_size} at most. Add --optim.epochs N to train in earnest."
         )
-    from earsight.checkpoint import WEIGHTS
+    from earsight.header import WEIGHTS
     from earsight.training.loop import train
     from earsight.training.state import STATE
 

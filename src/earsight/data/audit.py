@@ -19,7 +19,7 @@ from pathlib import Path
 from earsight import registry
 from earsight.data.clips import ClipSet, Derived, open_set
 from earsight.data.files import read_names
-from earsight.data.pack import Packed, find
+from earsight.data.manifest import is_pack
 from earsight.errors import DataError, EarsightError, UsageError
 from earsight.media.accept import CLIPS, PICTURES
 from earsight.types import Row
@@ -111,6 +111,14 @@ class Listing:
     within: Path | None = None
 
 
+def _is_packed(data: Path | None, spec: str) -> bool:
+    if data is None or not is_pack(data):
+        return False
+    from earsight.data.pack import find  # which takes pyarrow, and lists alone do without it
+
+    return find(data, spec) is not None
+
+
 def listing(spec: str, data: Path | None = None, *, role: str = "test") -> Listing:
     """The list behind a set's name, or behind a text file with one id a line."""
     path = Path(spec)
@@ -120,7 +128,7 @@ def listing(spec: str, data: Path | None = None, *, role: str = "test") -> Listi
     module = registry.load("set", name)
     video_of: VideoOf | None = getattr(module, "video_of", None)
     split = split or module.DEFAULTS.get(role, "")
-    packed = data is not None and split in module.SPLITS and find(data, f"{name}:{split}") is not None
+    packed = split in module.SPLITS and _is_packed(data, f"{name}:{split}")
     if hasattr(module, "ids") and split in module.SPLITS and "+" not in spec and not packed:
         # Negatives are named VIDEO+AUDIO there.
         ids = dict.fromkeys(str(id).partition("+")[0] for id in module.ids(split, data))
@@ -263,7 +271,8 @@ def _named_by(clip_set: ClipSet) -> tuple[VideoOf | None, tuple[str, ...], str]:
     A set of your own is opened by its module's name, which need not be what it calls itself.
     """
     clip_set = _whole(clip_set)
-    name = (clip_set.manifest.set if isinstance(clip_set, Packed) else clip_set.name).partition(":")[0]
+    packed = getattr(clip_set, "manifest", None)
+    name = (clip_set.name if packed is None else packed.set).partition(":")[0]
     if name not in registry.names("set") and not ("." in name and registry.may_import(name)):
         module = sys.modules.get(type(clip_set).__module__)
         return getattr(module, "video_of", None), (), getattr(module, "__name__", "")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.export import Dim
 
-from earsight.checkpoint import Weights, find_weights, load_weights, versions
+from earsight.checkpoint import Weights, load_weights, versions
 from earsight.config import need, to_json
 from earsight.errors import EarsightError, UsageError
 from earsight.export.check import difference, pictures, remembers, sounds
@@ -22,6 +22,7 @@ from earsight.export.front import ExportFront
 from earsight.export.parts import HEARD, answers, cannot, take_apart
 from earsight.export.parts import SEEN as FRAMES
 from earsight.files import write_atomically
+from earsight.header import find_weights
 from earsight.onnxfile import FORMAT, INSTALL, KEY, KNOWN, SEEN
 from earsight.types import Maps
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from earsight import registry
-from earsight.checkpoint import WEIGHTS
 from earsight.errors import CheckpointError, TrainingError, UsageError
 from earsight.files import is_part, read_json, write_text
+from earsight.header import WEIGHTS
 from earsight.training.job import Job, deciding
 from earsight.training.lock import LOCK
 from earsight.training.log import BOARD, LOG

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 from earsight import distributed
-from earsight.checkpoint import WEIGHTS
 from earsight.config import need
 from earsight.data.clips import ClipSet, open_set
 from earsight.data.loading import Loader, Prefetcher
@@ -21,6 +20,7 @@ from earsight.data.reader import SampleSpec
 from earsight.data.sampler import BatchSampler, SampleRequest, batch_at, need_classes
 from earsight.device import own_device, pick_device
 from earsight.evaluation import Evaluation
+from earsight.header import WEIGHTS
 from earsight.methods.base import Method, build
 from earsight.models.encoders import no_start_weights, starts_of
 from earsight.training.folder import check_folder, no_room, prepare_folder

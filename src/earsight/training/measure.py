@@ -15,13 +15,14 @@ from torch import Tensor, nn
 
 from earsight import distributed, protocols, registry
 from earsight.calibration import calibrate, missing, universal_level
-from earsight.checkpoint import WEIGHTS, save_weights
+from earsight.checkpoint import save_weights
 from earsight.config import need
 from earsight.data.clips import ClipSet
 from earsight.data.loading import eval_batches
 from earsight.errors import DataError
 from earsight.evaluation import Evaluation, evaluate_all, need_truth
 from earsight.files import write_text
+from earsight.header import WEIGHTS
 from earsight.masking import native_confidence
 from earsight.methods.base import Method
 from earsight.training.folder import BEST, BEST_WEIGHTS, FAILURES
