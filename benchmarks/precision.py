@@ -23,7 +23,7 @@ from earsight import protocols
 from earsight.checkpoint import load_weights
 from earsight.config import Optim
 from earsight.data.clips import open_set
-from earsight.data.manifest import Settings
+from earsight.data.manifest import Part, Settings
 from earsight.data.packing import pack
 from earsight.evaluation import evaluate
 from earsight.models.encoders import Encoders
@@ -77,7 +77,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(size=INPUTS.resize, rate=INPUTS.rate, seconds=INPUTS.seconds)
         for split in ("train", "val", "extended"):
-            pack(open_set(f"toybox:{split}"), Path(folder) / "pack", settings, workers=given.jobs)
+            part = Part(f"toybox:{split}", open_set(f"toybox:{split}"), settings)
+            pack(part, Path(folder) / "pack", workers=given.jobs)
         every = [(way, seed) for way in given.ways for seed in range(given.seeds)]
         runs = [Run(way, given.encoders, seed, given.device, Path(folder)) for way, seed in every]
         with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from earsight.data.jpeg import decode_jpeg, encode_jpeg, jpeg_size
+from earsight.data.jpeg import decode_jpeg, encode_jpeg
 from earsight.types import U8
 
 
@@ -32,7 +32,9 @@ def test_files_and_pictures_are_torchvisions_to_the_byte(height: int, width: int
     seen = decode_jpeg(np.frombuffer(data, np.uint8))
     assert np.array_equal(seen, wanted)
     assert seen.flags.writeable
-    assert jpeg_size(np.frombuffer(data, np.uint8)) == (height, width)
+    assert np.array_equal(decode_jpeg(np.frombuffer(data, np.uint8), (height, width)), wanted)
+    with pytest.raises(ValueError, match="not a plain JPEG of"):
+        decode_jpeg(np.frombuffer(data, np.uint8), (height, width + 1))
 
 
 def test_nothing_is_written_or_read_with_a_warning(recwarn: pytest.WarningsRecorder) -> None:

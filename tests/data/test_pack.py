@@ -20,9 +20,7 @@ from earsight.data.clips import Limited, open_set
 from earsight.data.controls import with_audio
 from earsight.data.loading import Loader, eval_batches
 from earsight.data.manifest import MANIFEST
-from earsight.data.pack import Packed, find
-from earsight.data.pack_check import verify
-from earsight.data.packing import pack
+from earsight.data.pack import Packed, find, verify
 from earsight.data.reader import Reader, SampleSpec
 from earsight.data.sampler import BatchSampler, SampleRequest
 from earsight.data.shard import Shard, Stored
@@ -30,7 +28,7 @@ from earsight.errors import MediaError, UsageError
 from earsight.media.write import write_png, write_wav
 from earsight.training.loop import train
 from earsight.types import Row, floats
-from tiny.packing import SETTINGS, contents
+from tiny.packing import SETTINGS, contents, pack
 from tiny.tones import Tones
 
 RATE, SECONDS = SETTINGS.rate, SETTINGS.seconds

@@ -13,14 +13,12 @@ import numpy as np
 import pytest
 
 from earsight.data.clips import Limited, open_set
-from earsight.data.jpeg import encode_jpeg, jpeg_size
+from earsight.data.jpeg import encode_jpeg
 from earsight.data.manifest import MANIFEST, read_manifest
-from earsight.data.pack import Packed
-from earsight.data.pack_check import verify
-from earsight.data.packing import pack
+from earsight.data.pack import Packed, verify
 from earsight.data.shard import Stored, encode
 from earsight.errors import DataError, EarsightError, MediaError
-from tiny.packing import SETTINGS
+from tiny.packing import SETTINGS, pack
 from tiny.tones import Tones
 
 RATE, SECONDS = SETTINGS.rate, SETTINGS.seconds
@@ -176,20 +174,11 @@ def test_pictures_are_looked_at_before_they_are_decoded(tmp_path: Path) -> None:
             (b"", 20, 30),
             (b"\xff\xd8", 20, 30),
             (plain[: at + 19], 20, 30),
-            (plain[:-1], 20, 30),
+            (plain[: at + 19] + plain[-2:], 20, 30),
         ]
     ):
-        with pytest.raises(MediaError, match=rf"is not a packed JPEG picture of {width} x {height}\. Prepare the pack"):
+        with pytest.raises(MediaError, match=r"has a picture that is not as it was packed.*\. Prepare the pack"):
             picture(data, height, width, tmp_path / str(i))
-    with pytest.raises(MediaError, match=r"has a JPEG picture that cannot be decoded"):
-        picture(plain[: at + 19] + plain[-2:], 20, 30, tmp_path / "cut")
-
-
-def test_the_header_of_a_jpeg_tells_its_size() -> None:
-    data = np.frombuffer(encode_jpeg(np.zeros((3, 20, 300), np.uint8), 75), np.uint8)
-    assert jpeg_size(data) == (20, 300)
-    for end in range(0, 150, 7):
-        assert jpeg_size(data[:end]) is None
 
 
 def test_packs_that_were_tampered_with_are_refused_or_fine(own: Path) -> None:

@@ -6,13 +6,23 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
-from earsight.data.manifest import Settings
-from earsight.data.packing import pack
+from earsight.data import packing
+from earsight.data.clips import ClipSet
+from earsight.data.manifest import Part, Settings
+from earsight.data.packing import Outcome
 from earsight.types import Clip
 from tiny.tones import Tones
 
 SETTINGS = Settings(size=32, rate=4000, seconds=0.25, shard_rows=4)
+
+
+def pack(
+    clips: ClipSet, out: Path, settings: Settings = SETTINGS, *, spec: str = "", limit: int = 0, **more: Any
+) -> Outcome:
+    """Pack a set under its own name, unless another is given."""
+    return packing.pack(Part(spec or clips.name, clips, settings, limit), out, **more)
 
 
 class Slow(Tones):

@@ -13,11 +13,10 @@ from safetensors.torch import load_file
 
 import tiny
 from earsight.config import Optim
-from earsight.data.packing import pack
 from earsight.header import WEIGHTS
 from earsight.training.loop import train
 from earsight.training.stepping import Stepper
-from tiny.packing import SETTINGS
+from tiny.packing import SETTINGS, pack
 from tiny.tones import Tones
 
 pytestmark = [

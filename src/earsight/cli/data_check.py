@@ -19,7 +19,7 @@ from earsight.files import refuse_existing, write_csv, write_text
 
 if TYPE_CHECKING:
     from earsight.data.check import Findings
-    from earsight.data.pack_check import Verified
+    from earsight.data.pack import Verified
 
 SHOWN = 10
 PROBLEMS, GOOD = "problems.csv", "good.txt"
@@ -141,7 +141,7 @@ def packs_of(spec: str, data: Path | None) -> list[Path]:
 def check_packs(folders: Sequence[Path], settings: DataCheck) -> int:
     """Every shard against its hash, every clip against its digest; exit code 1 when anything is damaged, missing or not
     finished."""
-    from earsight.data.pack_check import verify
+    from earsight.data.pack import verify
 
     found = []
     for folder in folders:

@@ -17,9 +17,8 @@ from earsight.escape import visible
 from earsight.files import write_text
 
 if TYPE_CHECKING:
-    from earsight.data.manifest import Settings
+    from earsight.data.manifest import Plan, Settings
     from earsight.data.packing import Outcome
-    from earsight.data.plan import Plan
 
 SHOWN = 10
 
@@ -81,11 +80,8 @@ def run(settings: DataPrepare) -> int:
                 note(told)
             with progress(f"packing {part.spec}") as report:
                 outcome = pack(
-                    part.clips,
+                    part,
                     out,
-                    part.settings,
-                    spec=part.spec,
-                    limit=part.limit,
                     workers=settings.workers,
                     max_failed=max_failed,
                     force=settings.force,
@@ -109,7 +105,7 @@ def run(settings: DataPrepare) -> int:
 def plan_of(spec: str, form: Settings, settings: DataPrepare) -> Plan:
     """What to pack for a set: its clips as they are, or what it says itself where it is packed in another way."""
     from earsight.data.clips import open_set, with_split
-    from earsight.data.plan import Part, Plan
+    from earsight.data.manifest import Part, Plan
 
     data, coco, esc50, limit = settings.data, settings.coco, settings.esc50, settings.limit
     need("+" not in spec, "a set without negatives of a csv file", spec, "They are added when the pack is opened.")

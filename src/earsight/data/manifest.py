@@ -1,15 +1,20 @@
-"""What a pack says of itself: where its splits lie, how their clips were packed, and the hash of every shard."""
+"""What a pack says of itself: where its splits lie, how their clips were packed, and the hash of every shard.
+
+Nothing here needs pyarrow, which packs are read and written with.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from earsight import files
 from earsight.config import from_json, need
+from earsight.data.clips import ClipSet
 from earsight.errors import DataError, UsageError
 from earsight.media.accept import Limits
 
@@ -110,6 +115,34 @@ class Manifest:
         return sum(shard.bytes for shard in self.shards)
 
 
+class Part(NamedTuple):
+    """Clips that become one folder of a pack.
+
+    Args:
+        spec: the "set:split" it is opened by.
+        clips: what is packed.
+        settings: how.
+        limit: to how many clips the list was cut; 0 for all.
+    """
+
+    spec: str
+    clips: ClipSet
+    settings: Settings
+    limit: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The parts of a pack, and texts by their path in it, which are asked for once all parts are packed.
+
+    A set whose pictures and sounds are packed apart defines `plan(split, settings, *, data, coco, esc50, limit)` and
+    `tables(split, pack)`, the folders that a split is read from, in its file, and opens its packs itself.
+    """
+
+    parts: tuple[Part, ...]
+    texts: Callable[[], dict[str, str]] = dict
+
+
 def folder_name(spec: str) -> str:
     """The folder of "set:split" inside a pack.
 
@@ -122,6 +155,13 @@ def folder_name(spec: str) -> str:
 
 def shard_path(folder: Path, number: int) -> Path:
     return folder / f"shard-{number:05d}.arrow"
+
+
+def damaged(path: Path, got: str) -> DataError:
+    return DataError(
+        f"Expected {path} to be a shard of a pack, but got {got}. "
+        f"Look with earsight data check {path.parent}, then run data prepare again: it makes anew what is damaged."
+    )
 
 
 def is_pack(path: Path) -> bool:

@@ -11,31 +11,48 @@ and weights tell the same list; their pictures went through JPEG once more and t
 
 from __future__ import annotations
 
+import hashlib
+import os
 from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from earsight import registry
 from earsight.data.clips import ClipSet, sound_window
-from earsight.data.jpeg import decode_jpeg, jpeg_size
-from earsight.data.manifest import BEGUN, MANIFEST, is_pack, is_split, read_manifest, shard_path, splits_in
-from earsight.data.shard import Shard, Stored, damaged
+from earsight.data.jpeg import decode_jpeg
+from earsight.data.manifest import (
+    BEGUN,
+    MANIFEST,
+    Failed,
+    Manifest,
+    damaged,
+    is_pack,
+    is_split,
+    read_manifest,
+    shard_path,
+    splits_in,
+)
+from earsight.data.parallel import in_order
 from earsight.errors import DataError, MediaError, UsageError
 from earsight.media.accept import Limits
 from earsight.types import U8, Clip, Sound
 
+if TYPE_CHECKING:  # sets are opened without pyarrow, as long as they are in no pack
+    from earsight.data.shard import Shard, Stored
+
 LONGEST = 65_500
 """Longest side of a JPEG picture."""
 PIXELS = Limits().max_pixels
-_END = b"\xff\xd9"  # of every JPEG
 
 
 def find(data: Path, spec: str) -> Path | None:
     """The folder of "set:split" when `data` is a pack; None when it is a folder of another kind.
 
-    None also for sets whose pictures and sounds are packed apart (data/plan.py): they open packs themselves.
+    None also for sets whose pictures and sounds are packed apart (manifest.Plan): they open packs themselves.
     """
     if not is_pack(data) and is_split(data) and is_pack(data.parent):
         data = data.parent
@@ -48,11 +65,11 @@ def find(data: Path, spec: str) -> Path | None:
     got = "an unfinished one" if (folder / BEGUN).is_file() else ", ".join(there) or "nothing"
     raise UsageError(
         f"Expected {spec} in the pack {data}, but got {got}. "
-        f"Run: earsight data prepare {spec}{_folder(spec)} --out {data}"
+        f"Run: earsight data prepare {spec}{_data_flag(spec)} --out {data}"
     )
 
 
-def _folder(spec: str) -> str:
+def _data_flag(spec: str) -> str:
     """The flag for a set's folder of media; nothing for a set that opens without one."""
     name = spec.partition(":")[0]
     if not registry.may_import(name):  # it may be the pack that names it
@@ -61,29 +78,13 @@ def _folder(spec: str) -> str:
     return "" if takes is not None and takes.default is None else " --data DIR"
 
 
-class _Version(NamedTuple):
-    """What changes when a file is replaced, cut off or written to; zeros when there is none."""
-
-    inode: int
-    bytes: int
-    changed: int
-
-
-def _version(path: Path) -> _Version:
-    try:
-        found = path.stat()
-    except OSError:
-        return _Version(0, 0, 0)
-    return _Version(found.st_ino, found.st_size, found.st_mtime_ns) if S_ISREG(found.st_mode) else _Version(0, 0, 0)
-
-
 class Packed(ClipSet):
     """The clips of a split's folder. Shards are opened when a clip of theirs is read.
 
     Args:
         folder: of the split.
         spec: "set:split" that is expected there.
-        prepared: what `earsight data prepare` was told, where that is not the same.
+        prepared: what `earsight data prepare` was given, where that is not the same.
     """
 
     def __init__(self, folder: Path, spec: str | None = None, prepared: str = "") -> None:
@@ -94,8 +95,8 @@ class Packed(ClipSet):
             )
         self._firsts = self.manifest.firsts
         self._paths = [shard_path(folder, number) for number in range(len(self._firsts))]
-        self._open: dict[int, tuple[_Version, Shard]] = {}
-        self._found_right: set[int] = set()
+        self._open: dict[int, tuple[os.stat_result, Shard]] = {}
+        self._verified: set[int] = set()
         rows = [row for number in range(len(self._firsts)) for row in self._shard(number).rows()]
         self._open.clear()
         super().__init__(self.manifest.name, rows)
@@ -110,28 +111,20 @@ class Packed(ClipSet):
         self.can_give(rate, seconds)
         return self._sound(self.stored(index), seconds)
 
-    def picture(self, index: int) -> U8:
-        """The picture of a clip, uint8 (3, H, W)."""
-        return self._picture(index, self.stored(index))
-
     def _sound(self, stored: Stored, seconds: float) -> Sound:
         rate = self.manifest.settings.rate
         start, stop, time = sound_window(len(stored.wave), stored.time, rate, seconds)
         return Sound(stored.wave[start:stop], rate, time)
 
     def _picture(self, index: int, stored: Stored) -> U8:
-        """Decoded once its header was found to be of a JPEG that earsight packs."""
-        id, height, width = self.rows[index].id, stored.height, stored.width
-        if not self._is_jpeg(stored.frame, height, width):
-            raise MediaError(id, f"is not a packed JPEG picture of {width} x {height}.", "Prepare the pack again.")
+        height, width, most = stored.height, stored.width, self.manifest.settings.size
         try:
-            picture = decode_jpeg(stored.frame)
+            if not (0 < min(height, width) <= most and max(height, width) <= LONGEST and height * width <= PIXELS):
+                raise ValueError(f"{width} x {height}, of a pack of {most}")
+            return decode_jpeg(stored.frame, (height, width))
         except ValueError as error:
-            reason = f"has a JPEG picture that cannot be decoded ({error})."
-            raise MediaError(id, reason, "Prepare the pack again.") from error
-        if picture.shape != (3, height, width):
-            raise MediaError(id, f"has a picture of {picture.shape}.", "Prepare the pack again.")
-        return picture
+            reason = f"has a picture that is not as it was packed, or cannot be decoded ({error})."
+            raise MediaError(self.rows[index].id, reason, "Prepare the pack again.") from error
 
     def lost(self) -> dict[int, str]:
         return {failed.index: f"{failed.id}: could not be packed: {failed.reason}" for failed in self.manifest.failed}
@@ -143,68 +136,149 @@ class Packed(ClipSet):
             raise UsageError(
                 f"Expected {seconds:g} s of sound at {rate} samples per second, but {self.manifest.set} was packed in "
                 f"{self.folder.parent} with {packed.seconds:g} s at {packed.rate}. Run: earsight data prepare "
-                f"{self._prepared or self.manifest.set + _folder(self.manifest.set)} --out OTHER --rate {rate} "
+                f"{self._prepared or self.manifest.set + _data_flag(self.manifest.set)} --out OTHER --rate {rate} "
                 f"--seconds {max(seconds, packed.seconds):g}"
             )
 
     def stored(self, index: int) -> Stored:
-        """The bytes of a clip, as views of the file; each process looks at a clip's digest once, or at its shard's."""
+        """The bytes of a clip, as views of the file; each process compares a clip with its digest once."""
         row = self.rows[index]
         number = bisect_right(self._firsts, index) - 1
         try:
             shard = self._shard(number)
             at = index - shard.first
             stored = shard.stored(at)
-            whole = index in self._found_right or shard.whole(at, row, stored)
+            whole = index in self._verified or shard.whole(at, row, stored)
         except DataError as error:
             raise MediaError(row.id, str(error)) from error
         if not whole:
-            raise self._hurt(row.id, number, "is not what was packed")
-        self._found_right.add(index)
+            raise MediaError(
+                row.id,
+                f"is not what was packed in {self._paths[number]}.",
+                f"Look with earsight data check {self.folder}, then run data prepare again: it makes anew what is "
+                "damaged.",
+            )
+        self._verified.add(index)
         if stored.failed:
             raise MediaError(
                 row.id, f"could not be packed: {stored.failed}", "Mend it, and run data prepare again for what failed."
             )
         return stored
 
-    def _is_jpeg(self, data: U8, height: int, width: int) -> bool:
-        """Whether `data` is a JPEG that earsight packs, of this size: as far as its first and its last bytes tell."""
-        shorter, longer = (height, width) if height < width else (width, height)
-        fits = 0 < shorter <= self.manifest.settings.size and longer <= LONGEST and height * width <= PIXELS
-        return fits and jpeg_size(data) == (height, width) and data[-2:].tobytes() == _END
-
     def _shard(self, number: int) -> Shard:
         """A shard as it is on disk now. The file is asked each time: to read what was cut off from a file that is
         mapped ends the process, and one that was replaced since is read anew."""
-        version = _version(self._paths[number])
+        found = _stat(self._paths[number])
         opened = self._open.get(number)
-        if opened is None or opened[0] != version:
-            first, info = self._firsts[number], self.manifest.shards[number]
-            if opened is not None:
-                del self._open[number]
-                self._found_right.difference_update(range(first, first + info.rows))
-            if reason := self._wrong_size(number, version):
-                raise damaged(self._paths[number], reason)
-            opened = version, Shard(self._paths[number], first, info.rows)
-            self._open[number] = opened
-        return opened[1]
+        if found is not None and opened is not None and _same(opened[0], found):
+            return opened[1]
+        first, info = self._firsts[number], self.manifest.shards[number]
+        if opened is not None:
+            del self._open[number]
+            self._verified.difference_update(range(first, first + info.rows))
+        if found is None or found.st_size != info.bytes:
+            raise damaged(self._paths[number], _wrong_size(found, info.bytes))
+        from earsight.data.shard import Shard
 
-    def _wrong_size(self, number: int, version: _Version) -> str:
-        wanted = self.manifest.shards[number].bytes
-        got = f"{version.bytes} bytes instead of {wanted}" if version.inode else "none"
-        return "" if version.bytes == wanted else got
+        shard = Shard(self._paths[number], first, info.rows)
+        self._open[number] = found, shard
+        return shard
 
     def changed(self) -> str:
-        found = ((number, self._wrong_size(number, _version(path))) for number, path in enumerate(self._paths))
-        return next((str(damaged(self._paths[number], reason)) for number, reason in found if reason), "")
-
-    def _hurt(self, id: str, number: int, how: str) -> MediaError:
-        return MediaError(
-            id,
-            f"{how} in {self._paths[number]}.",
-            f"Look with earsight data check {self.folder}, then run data prepare again: it makes anew what is damaged.",
-        )
+        for path, info in zip(self._paths, self.manifest.shards, strict=True):
+            found = _stat(path)
+            if found is None or found.st_size != info.bytes:
+                return str(damaged(path, _wrong_size(found, info.bytes)))
+        return ""
 
     def __getstate__(self) -> dict[str, Any]:
         # Every process maps the files for itself, and looks at them itself.
-        return {**self.__dict__, "_open": {}, "_found_right": set()}
+        return {**self.__dict__, "_open": {}, "_verified": set()}
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    """Of a regular file; None when there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found if S_ISREG(found.st_mode) else None
+
+
+def _same(one: os.stat_result, other: os.stat_result) -> bool:
+    """Whether a file was not replaced, cut off or written to in between."""
+    return (one.st_ino, one.st_size, one.st_mtime_ns) == (other.st_ino, other.st_size, other.st_mtime_ns)
+
+
+def _wrong_size(found: os.stat_result | None, wanted: int) -> str:
+    return "none" if found is None else f"{found.st_size} bytes instead of {wanted}"
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A shard that is not what was written, and the clips that are hurt; none where the damage is between them."""
+
+    shard: str
+    detail: str
+    clips: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was found in the folder of a split."""
+
+    folder: Path
+    manifest: Manifest | None
+    damages: tuple[Damage, ...]
+
+    @property
+    def name(self) -> str:
+        return self.manifest.set if self.manifest is not None else self.folder.name
+
+    @property
+    def failed(self) -> tuple[Failed, ...]:
+        """Clips that could not be packed; no damage."""
+        return self.manifest.failed if self.manifest is not None else ()
+
+
+def verify(folder: Path, *, workers: int = 0, progress: Callable[[float, float], None] | None = None) -> Verified:
+    """Whether a split is what was written, read in `workers` processes (0: in this one): the hash of every shard, the
+    digest of every clip, and the list as a whole."""
+    manifest: Manifest | None = None
+    damages: list[Damage] = []
+    try:
+        if not (folder / MANIFEST).is_file():
+            raise DataError("is missing: the pack is not finished. Run data prepare again, which goes on.")
+        manifest = read_manifest(folder)
+        numbers = range(len(manifest.shards))
+        found = in_order(_check_shard, (folder, manifest), numbers, workers, name=str, chunk=1)
+        for number, damage in enumerate(found, start=1):
+            damages += [] if damage is None else [damage]
+            if progress is not None:
+                progress(number, len(numbers))
+        if not damages and (list_hash := Packed(folder).list_hash()) != manifest.list_hash:
+            raise DataError(f"tells the list {manifest.list_hash}, but the clips are those of {list_hash}.")
+    except DataError as error:
+        damages.append(Damage(MANIFEST, str(error)))
+    return Verified(folder, manifest, tuple(damages))
+
+
+def _check_shard(common: tuple[Path, Manifest], number: int) -> Damage | None:
+    from earsight.data.shard import Shard
+
+    folder, manifest = common
+    info, path, first = manifest.shards[number], shard_path(folder, number), manifest.firsts[number]
+    clips = f"clips {first} to {first + info.rows - 1}"
+    if not path.is_file():
+        return Damage(path.name, f"is missing, with {clips}.")
+    with path.open("rb") as file:
+        same = hashlib.file_digest(file, "sha256").hexdigest() == info.sha256
+    try:
+        shard = Shard(path, first, info.rows)
+        rows = shard.rows()
+    except DataError:
+        return Damage(path.name, f"cannot be read, with {clips}.")
+    hurt = tuple(row.id for at, row in enumerate(rows) if not shard.whole(at, row, shard.stored(at)))
+    if hurt:
+        return Damage(path.name, f"is damaged, with {len(hurt)} of its {info.rows} clips:", hurt)
+    return None if same else Damage(path.name, "is damaged, but none of its clips is.")

@@ -15,8 +15,7 @@ import numpy as np
 
 from earsight.data.clips import ClipSet, Limited, sound_window
 from earsight.data.layout import file_names, find_file
-from earsight.data.manifest import MANIFEST, Settings, folder_name
-from earsight.data.plan import Part
+from earsight.data.manifest import MANIFEST, Part, Settings, folder_name
 from earsight.errors import MediaError, UsageError
 from earsight.types import F32, I16, Clip, Row, Sound
 

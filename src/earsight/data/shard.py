@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from earsight.errors import DataError
+from earsight.data.manifest import damaged
 from earsight.types import I16, U8, Row
 
 DIGEST = 16
@@ -177,13 +177,6 @@ def _sane(time: float) -> float:
 def sound_row(row: Row) -> bool:
     """Whether the numbers of a row are such that ground truth can be made of them."""
     return row.consensus >= 1 and all(math.isfinite(value) for box in row.boxes for value in box)
-
-
-def damaged(path: Path, got: str) -> DataError:
-    return DataError(
-        f"Expected {path} to be a shard of a pack, but got {got}. "
-        f"Look with earsight data check {path.parent}, then run data prepare again: it makes anew what is damaged."
-    )
 
 
 def _batch(path: Path) -> Any:

@@ -21,9 +21,8 @@ from earsight.data.clips import ClipSet
 from earsight.data.coco import lists
 from earsight.data.coco.lists import LENGTH, WINDOW, Boxes, name_of, pairs_of, rows_of
 from earsight.data.files import read_columns
-from earsight.data.manifest import Settings, is_pack
+from earsight.data.manifest import Plan, Settings, is_pack
 from earsight.data.pairs import FileTable, PairSet, packed_tables, parts, table_folders, table_names
-from earsight.data.plan import Plan
 from earsight.errors import DataError, UsageError
 from earsight.files import csv_text
 from earsight.types import Row
