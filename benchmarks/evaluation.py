@@ -7,8 +7,8 @@ from benchmarks.media import media
 from benchmarks.reference import evaluation, training
 from benchmarks.twins import twin
 from earsight.config import Inputs
-from earsight.evaluation import evaluate
 from earsight.methods import slavc
+from earsight.model_evaluation import EvalSettings, evaluate
 from earsight.models.encoders import Encoders
 from earsight.protocols import get
 
@@ -22,7 +22,7 @@ def run(how: How) -> Result:
         found: dict[str, dict[str, float]] = {}
 
         def ours() -> None:
-            found["ours"] = evaluate(model, made.clips, get("official"), device=how.device).metrics
+            found["ours"] = evaluate(model, made.clips, get("official"), EvalSettings(device=how.device)).metrics
 
         def reference() -> None:
             found["reference"] = evaluation.evaluate(plain, made.files, made.clips.rows, inputs, how.device)

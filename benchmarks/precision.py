@@ -25,7 +25,7 @@ from earsight.config import Optim
 from earsight.data.clips import open_set
 from earsight.data.manifest import Part, Settings
 from earsight.data.packing import pack
-from earsight.evaluation import evaluate
+from earsight.model_evaluation import EvalSettings, evaluate
 from earsight.models.encoders import Encoders
 from earsight.recipes import RECIPES
 from earsight.recipes.toybox import INPUTS
@@ -63,7 +63,7 @@ def numbers(run: Run) -> dict[str, float]:
     weights = train(replace(job, optim=optim, data=str(run.folder / "pack")), out, device=run.device)
     model = load_weights(weights, run.device).model
     clips = open_set("toybox:extended", run.folder / "pack")
-    found = evaluate(model, clips, protocols.get("exact"), device=run.device)
+    found = evaluate(model, clips, protocols.get("exact"), EvalSettings(device=run.device))
     return {name: found.metrics[name] for name in SHOWN}
 
 

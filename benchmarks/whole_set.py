@@ -24,8 +24,8 @@ from earsight.config import Inputs
 from earsight.data.clips import ClipSet, Limited, open_set
 from earsight.data.loading import eval_batches
 from earsight.device import placed
-from earsight.evaluation import BATCH, evaluate
 from earsight.methods import slavc
+from earsight.model_evaluation import BATCH, EvalSettings, evaluate
 from earsight.models.encoders import Encoders
 from earsight.protocols import get
 from earsight.scoring import score
@@ -48,7 +48,8 @@ def run(opened: Callable[[], ClipSet], how: How) -> dict[str, float]:
     def rate(work: Callable[[ClipSet], object]) -> float:
         return len(clips) / timed(partial(work, opened()), how.device)
 
-    everything = partial(evaluate, model, protocol=get("official"), device=how.device, workers=None, sizes=True)
+    settings = EvalSettings(device=how.device, workers=None, sizes=True)
+    everything = partial(evaluate, model, protocol=get("official"), settings=settings)
     everything(Limited(clips, 2 * BATCH[how.device]))  # chooses kernels
     gc.freeze()  # as the command line does
     rounds = [

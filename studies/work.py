@@ -20,10 +20,10 @@ from earsight.cli.screen import flat
 from earsight.data.clips import ClipSet, open_set
 from earsight.data.controls import Audio
 from earsight.errors import UsageError
-from earsight.evaluation import evaluate_all
 from earsight.files import write_text
 from earsight.header import WEIGHTS
 from earsight.methods.base import Method, build
+from earsight.model_evaluation import EvalSettings, evaluate_all
 from earsight.models.encoders import no_start_weights
 from earsight.object_prior import ObjectPrior
 from earsight.training.folder import BEST, BEST_WEIGHTS, load_job
@@ -202,7 +202,9 @@ def measure(
     keys = (*wanted, *(["own"] if own else []))
     asked = [protocols.get(SPECS[key]) for key in keys]
     files = []
-    for key, result in zip(keys, evaluate_all(model, clips, asked, device=device, audio=audio), strict=True):
+    for key, result in zip(
+        keys, evaluate_all(model, clips, asked, EvalSettings(device=device, audio=audio)), strict=True
+    ):
         files.append("-".join([*name, key]))
         result.records.write(folder / f"{files[-1]}.csv")
     return files

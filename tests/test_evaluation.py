@@ -15,10 +15,11 @@ from earsight import registry
 from earsight.config import Inputs
 from earsight.data.clips import ClipSet
 from earsight.errors import DataError, MediaError
-from earsight.evaluation import ASKED, center_prior, evaluate, evaluate_all
-from earsight.masking import predict
+from earsight.evaluation import center_prior
 from earsight.methods.base import Method
 from earsight.metrics import loc_acc
+from earsight.model_evaluation import QUEUED, EvalSettings, PendingMaps, evaluate, evaluate_all, joined
+from earsight.predict import predict
 from earsight.protocols import get
 from earsight.types import Batch, Clip, Maps, Row, Step
 
@@ -82,14 +83,16 @@ def test_a_perfect_listener_gets_perfect_numbers() -> None:
 
 def test_shuffled_and_silent_audio_take_the_numbers_away() -> None:
     for audio in ("shuffled", "silent"):
-        result = evaluate(Listener(), Halves(), SMALL, audio=audio)  # type: ignore[arg-type]
+        result = evaluate(Listener(), Halves(), SMALL, EvalSettings(audio=audio))  # type: ignore[arg-type]
         assert result.audio == audio
         assert result.metrics["loc_acc"] < 0.5
 
 
 @pytest.mark.parametrize("audio", ["real", "shuffled", "silent"])
 def test_batch_size_never_changes_a_record(audio: str) -> None:
-    results = [evaluate(Listener(), Halves(), get("exact"), batch_size=b, audio=audio) for b in (1, 7, 64)]  # type: ignore[arg-type]
+    results = [
+        evaluate(Listener(), Halves(), get("exact"), EvalSettings(batch_size=b, audio=audio)) for b in (1, 7, 64)
+    ]  # type: ignore[arg-type]
     for other in results[1:]:
         assert other.to_json() == results[0].to_json()
         np.testing.assert_array_equal(other.records.ciou, results[0].records.ciou)
@@ -97,14 +100,14 @@ def test_batch_size_never_changes_a_record(audio: str) -> None:
 
 
 def test_scoring_beside_the_model_changes_no_record_and_keeps_the_maps(monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = evaluate(Listener(), Halves(), SMALL, batch_size=4, keep_maps=True)
-    monkeypatch.setitem(ASKED, "cpu", 2)  # as with a GPU
-    beside = evaluate(Listener(), Halves(), SMALL, batch_size=4, keep_maps=True)
+    alone = evaluate(Listener(), Halves(), SMALL, EvalSettings(batch_size=4, keep_maps=True))
+    monkeypatch.setitem(QUEUED, "cpu", 2)  # as with a GPU
+    beside = evaluate(Listener(), Halves(), SMALL, EvalSettings(batch_size=4, keep_maps=True))
     assert beside.to_json() == alone.to_json()
     assert beside.records.id.tolist() == alone.records.id.tolist()
     assert beside.maps is not None
     assert alone.maps is not None
-    assert torch.equal(beside.maps.dense, alone.maps.dense)
+    assert np.array_equal(beside.maps.dense, alone.maps.dense)
 
 
 @pytest.mark.parametrize("beside", [0, 2])
@@ -118,17 +121,17 @@ def test_a_model_that_has_diverged_is_told(beside: int, at: int, monkeypatch: py
             maps = super().localize(frames, waveforms)
             return maps.each(lambda x: x * torch.nan) if self.calls > at else maps
 
-    monkeypatch.setitem(ASKED, "cpu", beside)
+    monkeypatch.setitem(QUEUED, "cpu", beside)
     with pytest.raises(
         DataError, match=r"Expected finite maps, but got NaN or infinity in .* training may have diverged"
     ):
-        evaluate(Diverged(), Halves(), SMALL, batch_size=4)  # eight batches
+        evaluate(Diverged(), Halves(), SMALL, EvalSettings(batch_size=4))  # eight batches
 
 
 @pytest.mark.slow
 def test_worker_processes_never_change_a_record() -> None:
-    alone = evaluate(Listener(), Halves(), SMALL, batch_size=4)
-    assert evaluate(Listener(), Halves(), SMALL, batch_size=4, workers=2).to_json() == alone.to_json()
+    alone = evaluate(Listener(), Halves(), SMALL, EvalSettings(batch_size=4))
+    assert evaluate(Listener(), Halves(), SMALL, EvalSettings(batch_size=4, workers=2)).to_json() == alone.to_json()
 
 
 def test_the_model_is_evaluated_in_eval_mode_and_gets_its_modes_back() -> None:
@@ -142,20 +145,20 @@ def test_the_model_is_evaluated_in_eval_mode_and_gets_its_modes_back() -> None:
 
 def test_progress_counts_clips() -> None:
     calls: list[tuple[int, int]] = []
-    evaluate(Listener(), Halves(), SMALL, batch_size=16, progress=lambda done, total: calls.append((done, total)))
+    evaluate_all(Listener(), Halves(), [SMALL], EvalSettings(batch_size=16), lambda *counts: calls.append(counts))
     assert calls == [(16, 30), (30, 30)]
 
 
 def test_kept_maps_belong_to_the_records() -> None:
-    result = evaluate(Listener(), Halves(broken=(3,)), SMALL, batch_size=4, keep_maps=True)
+    result = evaluate(Listener(), Halves(broken=(3,)), SMALL, EvalSettings(batch_size=4, keep_maps=True))
     assert result.maps is not None
     assert result.maps.dense.shape == (29, 16, 16)
-    np.testing.assert_array_equal(predict(result.maps, SMALL).confidence.double().numpy(), result.records.confidence)
+    np.testing.assert_array_equal(predict(result.maps, SMALL).confidence, result.records.confidence)
     assert evaluate(Listener(), Halves(), SMALL).maps is None
 
 
 def test_clips_that_cannot_be_read_are_named_and_not_replaced() -> None:
-    result = evaluate(Listener(), Halves(broken=(2,)), SMALL, batch_size=1)
+    result = evaluate(Listener(), Halves(broken=(2,)), SMALL, EvalSettings(batch_size=1))
     assert result.n == 29
     assert result.failures == (("clip002", "clip002.mp4: ends too early. Copy it again."),)
     assert "clip002" not in result.records.id
@@ -177,15 +180,15 @@ def test_too_many_unreadable_clips_stop_with_their_names() -> None:
     with pytest.raises(
         DataError, match=r"at most 5% of the 30 clips of halves:test .* 3 among .*clip000.*ends too early"
     ):
-        evaluate(Listener(), Halves(broken=(0, 5, 6)), SMALL, batch_size=30)
-    assert evaluate(Listener(), Halves(broken=(0, 5, 6)), SMALL, max_failed=0.1).n == 27
+        evaluate(Listener(), Halves(broken=(0, 5, 6)), SMALL, EvalSettings(batch_size=30))
+    assert evaluate(Listener(), Halves(broken=(0, 5, 6)), SMALL, EvalSettings(max_failed=0.1)).n == 27
 
 
 def test_nothing_but_unreadable_clips_is_told_with_the_reasons() -> None:
     with pytest.raises(
         DataError, match=r"halves:test that can be read, but got none: 2 failed \(clip000: .*ends too early"
     ):
-        evaluate(Listener(), Halves(2, broken=(0, 1)), SMALL, max_failed=1)
+        evaluate(Listener(), Halves(2, broken=(0, 1)), SMALL, EvalSettings(max_failed=1))
 
 
 def test_an_empty_set_is_refused() -> None:
@@ -215,7 +218,7 @@ def test_some_positives_without_ground_truth_are_warned_of() -> None:
 
 
 def test_the_result_is_plain_json() -> None:
-    result = evaluate(Listener(), Halves(), SMALL, name="listener")
+    result = evaluate(Listener(), Halves(), SMALL, EvalSettings(name="listener"))
     plain = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert plain["kinds"] == {"positive": 15, "easy": 7, "hard": 8}
     assert plain["protocol"]["hash"] == SMALL.hash
@@ -235,9 +238,9 @@ def test_every_metric_of_the_folder_is_measured() -> None:
 
 def test_several_protocols_in_one_pass_give_what_each_gives_alone() -> None:
     protocols = [SMALL, get("official"), get("paper"), get("adaptive")]
-    together = evaluate_all(Listener(), Halves(broken=(3,)), protocols, batch_size=7, sizes=True)
+    together = evaluate_all(Listener(), Halves(broken=(3,)), protocols, EvalSettings(batch_size=7, sizes=True))
     for one, protocol in zip(together, protocols, strict=True):
-        assert one.to_json() == evaluate(Listener(), Halves(broken=(3,)), protocol, sizes=True).to_json()
+        assert one.to_json() == evaluate(Listener(), Halves(broken=(3,)), protocol, EvalSettings(sizes=True)).to_json()
         assert one.rows == 30
         assert one.records.by_size.shape == (29, 9)
 
@@ -284,7 +287,7 @@ class Cut(Listener):
 
 def test_kept_maps_hold_both_maps_with_their_bounds() -> None:
     for model, bounds in ((Cut(), (0.0, 10.0)), (Listener(), (0.0, 255.0))):
-        maps = evaluate(model, Halves(), SMALL, batch_size=7, keep_maps=True).maps
+        maps = evaluate(model, Halves(), SMALL, EvalSettings(batch_size=7, keep_maps=True)).maps
         assert maps is not None
         assert maps.native.shape == maps.dense.shape == (30, 16, 16)
         assert (maps.bounds, maps.native_bounds) == ((0.0, 255.0), bounds)
@@ -298,3 +301,53 @@ def test_a_plateau_is_measured_where_the_native_map_is_asked_for() -> None:
     assert set(native.records.predicted.tolist()) == {256}  # all is 0, so the whole picture is not below the median
     assert native.to_json()["protocol"]["map"] == "native"
     assert dense.to_json()["protocol"] | {"map": "native", "hash": ""} == native.to_json()["protocol"] | {"hash": ""}
+
+
+def batch_of_maps(count: int, seed: int, *, native: bool = False) -> Maps:
+    draw = torch.Generator().manual_seed(seed)
+    dense, other, own = (torch.rand(shape, generator=draw) for shape in ((count, 3, 4),) * 2 + ((count,),))
+    return Maps(other if native else dense, dense, (0.0, 1.0), own if native else None, (0.0, 2.0) if native else None)
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_maps_arrive_in_full_precision_with_the_places_of_their_clips(native: bool) -> None:
+    maps = batch_of_maps(2, 0, native=native)
+    there, index = PendingMaps(maps.each(torch.Tensor.double), torch.tensor([4, 9])).result()
+    assert index == [4, 9]
+    assert there.dense.dtype == np.float32
+    assert np.array_equal(there.dense, maps.dense.numpy())
+    assert (there.native is there.dense) is not native
+
+
+def test_maps_that_arrive_do_not_change_with_those_that_were_made() -> None:
+    maps = batch_of_maps(1, 0)
+    made = PendingMaps(maps, torch.tensor([0]))
+    wanted = maps.dense.clone()
+    maps.dense.zero_()
+    assert np.array_equal(made.result()[0].dense, wanted.numpy())
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_batches_are_joined_in_order(native: bool) -> None:
+    parts = [batch_of_maps(2, 0, native=native).arrays(), batch_of_maps(3, 1, native=native).arrays()]
+    whole = joined(parts)
+    assert whole is not None
+    assert np.array_equal(whole.dense, np.concatenate([part.dense for part in parts]))
+    assert np.array_equal(whole.native, np.concatenate([part.native for part in parts]))
+    assert (whole.native is whole.dense) is not native
+    assert (whole.bounds, whole.native_bounds) == (parts[0].bounds, parts[0].native_bounds)
+    assert (whole.confidence is None) is not native
+
+
+def test_nothing_joined_is_none() -> None:
+    assert joined([]) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+def test_maps_of_a_gpu_have_arrived_when_they_are_handed_out() -> None:
+    maps = batch_of_maps(2, 0, native=True)
+    made = PendingMaps(maps.each(torch.Tensor.cuda), torch.tensor([1, 2]).cuda())
+    there, index = made.result()
+    assert np.array_equal(there.native, maps.native.numpy())
+    assert index == [1, 2]

@@ -18,14 +18,14 @@ from earsight.config import Inputs
 from earsight.data.clips import Limited
 from earsight.data.sets import toybox
 from earsight.errors import TrainingError, UsageError
-from earsight.evaluation import evaluate, evaluate_all
 from earsight.localize import Localizer
-from earsight.masking import predict
 from earsight.methods import ogl, slavc
 from earsight.methods.base import Method
+from earsight.model_evaluation import evaluate, evaluate_all
 from earsight.models.encoders import Encoders
 from earsight.object_prior import Fused, ObjectPrior, ezvsl, stretched
 from earsight.object_prior import slavc as slavc_fusion
+from earsight.predict import predict
 from earsight.protocols import PROTOCOLS, at_level, get
 from earsight.types import Batch, Maps, Step
 
@@ -70,9 +70,9 @@ def test_slavcs_fusion_is_the_published_arithmetic() -> None:
     found = predict(look(Fixed(own), ObjectPrior(0.9)), get("official"))
     # Published: both maps enlarged, the cosine moved to [0, 1], activations over 2.5, and nothing done to the sum.
     wanted = 0.9 * (big(own, "bicubic") + 1) / 2 + 0.1 * big(seen.maps.dense, "bicubic") / 2.5
-    np.testing.assert_allclose(found.score.numpy(), wanted, atol=1e-6)
+    np.testing.assert_allclose(found.score, wanted, atol=1e-6)
     top = np.sort(wanted.reshape(3, -1))[:, -12544:].mean(1)
-    np.testing.assert_allclose(found.confidence.numpy(), top, atol=1e-6)
+    np.testing.assert_allclose(found.confidence, top, atol=1e-6)
 
 
 def test_slavcs_fusion_is_neither_clipped_nor_stretched() -> None:

@@ -20,9 +20,9 @@ from onnx import TensorProto, helper, numpy_helper
 from earsight import onnxfile
 from earsight.config import Inputs, to_json
 from earsight.errors import CheckpointError, UsageError
-from earsight.judging import Found
 from earsight.onnxfile import KEY, OnnxModel
 from earsight.onnxgraph import MOST_FIELDS
+from earsight.types import MapArrays
 from tiny import limited
 
 GOOD = {"format": 1, "method": "ezvsl", "inputs": to_json(Inputs()), "versions": {}, "bounds": [-1, 1]}
@@ -121,7 +121,7 @@ def sized(*shape: int) -> dict[str, Any]:
     }
 
 
-def ask(path: Path, pairs: int = 2) -> Found:
+def ask(path: Path, pairs: int = 2) -> MapArrays:
     model = OnnxModel(path, threads=1)
     return model.localize(np.zeros((pairs, 3, 9, 9), np.uint8), np.zeros((pairs, 9), np.float32))
 

@@ -33,5 +33,5 @@ def test_no_public_name_is_that_of_a_module() -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(AttributeError, match=r"has no attribute 'trian'; it has Localizer, __version__, evaluate"):
+    with pytest.raises(AttributeError, match=r"has no attribute 'trian'; it has EvalSettings, Localizer, __version__"):
         earsight.trian  # noqa: B018

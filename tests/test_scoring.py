@@ -14,8 +14,8 @@ from earsight.data.truth import truth_map
 from earsight.errors import DataError, UsageError
 from earsight.metrics.base import SIZES, Records
 from earsight.protocols import PROTOCOLS, Protocol, at_level, get
-from earsight.ranks import Ranked
 from earsight.scoring import score
+from earsight.thresholds import rank
 from earsight.types import Maps, Row
 
 NAMES = sorted(PROTOCOLS)
@@ -141,7 +141,7 @@ def test_batches_threads_and_company_never_change_a_record(monkeypatch: pytest.M
     whole = score(maps, rows, ALL, sizes=True)
     for chunk, threads in ((1, 1), (7, 3), (64, 2)):
         monkeypatch.setattr(scoring, "CHUNK", chunk)
-        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(scoring, "cores", lambda threads=threads: threads)
         for start, stop in ((0, 40), (3, 17)):
             part = Maps(maps.native[start:stop], maps.dense[start:stop], maps.bounds)
             for one, other in zip(whole, score(part, rows[start:stop], ALL, sizes=True), strict=True):
@@ -159,7 +159,7 @@ def test_a_protocol_gives_the_same_alone_and_among_others() -> None:
 
 def test_one_map_for_all_clips_is_ranked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ranked: list[int] = []
-    monkeypatch.setattr(scoring, "Ranked", lambda flat, **how: ranked.append(len(flat)) or Ranked(flat, **how))
+    monkeypatch.setattr(scoring, "rank", lambda flat, **how: ranked.append(len(flat)) or rank(flat, **how))
     one = some_maps(1).dense.expand(30, -1, -1)
     score(Maps(one, one), some_rows(30), [get("official")], sizes=True)
     assert ranked == [1]

@@ -134,8 +134,10 @@ def test_bounds_of_one_map_are_those_of_both_names() -> None:
     assert same.native_bounds == (-1.0, 1.0)
     assert Maps(other, one, (-1.0, 1.0)).native_bounds is None
     two = Maps(other, one, (-1.0, 1.0), native_bounds=(0.0, 2.0))
-    assert two.which("dense") == (one, (-1.0, 1.0))
-    assert two.which("native") == (other, (0.0, 2.0))
+    arrays = two.arrays()
+    assert arrays.which("dense") == (arrays.dense, (-1.0, 1.0))
+    assert arrays.which("native") == (arrays.native, (0.0, 2.0))
+    assert (arrays.native == 1).all()
 
 
 def test_maps_change_as_a_whole_and_stay_one_where_they_are_one() -> None:

@@ -14,7 +14,7 @@ from benchmarks.reference import scoring
 from benchmarks.reference.data import F32, Clips
 from benchmarks.reference.training import Slavc
 from earsight.config import Inputs
-from earsight.evaluation import BATCH
+from earsight.model_evaluation import BATCH
 from earsight.types import Row
 
 SIDE = 224

@@ -9,14 +9,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from earsight.evaluation import evaluate as evaluate
     from earsight.localize import Localizer as Localizer
+    from earsight.model_evaluation import EvalSettings as EvalSettings
+    from earsight.model_evaluation import evaluate as evaluate
     from earsight.training.loop import train as train
 
 __version__ = "0.1.0"
-__all__ = ["Localizer", "__version__", "evaluate", "train"]
+__all__ = ["EvalSettings", "Localizer", "__version__", "evaluate", "train"]
 
-_WHERE = {"Localizer": "earsight.localize", "evaluate": "earsight.evaluation", "train": "earsight.training.loop"}
+_WHERE = {
+    "Localizer": "earsight.localize",
+    "EvalSettings": "earsight.model_evaluation",
+    "evaluate": "earsight.model_evaluation",
+    "train": "earsight.training.loop",
+}
 
 
 def __getattr__(name: str) -> Any:

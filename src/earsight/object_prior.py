@@ -17,10 +17,10 @@ from earsight.checkpoint import Weights
 from earsight.config import check_choices, need
 from earsight.errors import TrainingError, UsageError
 from earsight.header import find_weights
-from earsight.judging import scaled
 from earsight.methods import ogl
 from earsight.methods.base import Method, Stage
 from earsight.protocols import Protocol
+from earsight.resampling import scaled
 from earsight.types import Batch, Maps, Step
 
 Bounds = tuple[float, float] | None

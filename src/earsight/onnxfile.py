@@ -23,10 +23,10 @@ from earsight.config import Inputs, from_json, need
 from earsight.errors import CheckpointError, EarsightError, UsageError, how_to_install
 from earsight.files import local_path, parse_json
 from earsight.header import unusable
-from earsight.judging import Bounds, Found, pairs
 from earsight.onnxgraph import need_plain_graph
+from earsight.predict import pairs
 from earsight.resampling import squeezed
-from earsight.types import F32, U8
+from earsight.types import F32, U8, Bounds, MapArrays
 
 FORMAT = 1
 KEY = "earsight"
@@ -90,7 +90,7 @@ class OnnxModel:
         waveforms: F32,
         picture: npt.ArrayLike | None = None,
         sound: npt.ArrayLike | None = None,
-    ) -> Found:
+    ) -> MapArrays:
         """Answers for pictures uint8 (P, 3, S, S) and sounds float32 (M, N).
 
         Each picture goes with the sound at its place, unless `picture` (B,) and `sound` (B,) say which goes with which:
@@ -113,7 +113,7 @@ class OnnxModel:
             self._last = now, {KNOWN + name.removeprefix(SEEN): out[name] for name in self._keeps}
         same = "native" not in out
         own = self._bounds if same else self._native
-        return Found(out["dense"], out["dense" if same else "native"], self._bounds, own, out.get("confidence"))
+        return MapArrays(out["dense" if same else "native"], out["dense"], self._bounds, out.get("confidence"), own)
 
     def _run(self, wanted: Sequence[str], feeds: Mapping[str, Any]) -> list[Any]:
         """The outputs, computed by another thread, so that Ctrl-C and the time limit reach this one."""

@@ -1,31 +1,27 @@
-"""Maps against ground truth: one record a clip, under several protocols at once.
+"""Maps against ground truth: one record a clip, under several protocols at once, in numpy.
 
-In numpy, wherever the maps were made. Protocols that look at the maps at the same size share the work of ranking
-pixels, and every mask is "from this score upward", so that a protocol costs a comparison and two counts more.
+Protocols that look at the maps at the same size share the work of ranking pixels, and every mask is "from this score
+upward", so that a protocol costs a comparison and two counts more.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from earsight.judging import Bounds, scaled
-from earsight.levels import levels, need_finite, needed
-from earsight.looks import Look, Truth
-from earsight.masking import native_confidence
+from earsight.data.truth import Truth, rasterise
 from earsight.metrics.base import F64, SIZES, Records
+from earsight.predict import confidences
 from earsight.protocols import Protocol
-from earsight.ranks import Ranked
-from earsight.resampling import upsampled
-from earsight.types import F32, Maps, Row
+from earsight.resampling import scaled, upsampled
+from earsight.thresholds import OrderStatistics, need_finite, needed, rank, thresholds
+from earsight.types import F32, MapArrays, Maps, Mask, Row
 
 CHUNK = 64
 """Most maps that one thread ranks at a time."""
@@ -33,102 +29,75 @@ THREADS = 8
 """Most threads that rank. Each of their calls takes Python's lock, for which more would wait longer."""
 
 
-def score(maps: Maps, rows: Sequence[Row], protocols: Sequence[Protocol], sizes: bool = False) -> list[Records]:
+def score(
+    maps: Maps | MapArrays, rows: Sequence[Row], protocols: Sequence[Protocol], sizes: bool = False
+) -> list[Records]:
     """Records of these maps (B, h, w) and rows under each protocol; with `sizes` also at fixed prediction sizes.
 
+    A map that all clips share (`np.broadcast_to`) is ranked once.
+
     >>> row = Row("a", boxes=((0.0, 0.0, 0.5, 1.0),))
-    >>> left = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]])
-    >>> [r.ciou.tolist() for r in score(Maps(left, left), [row], [Protocol("tiny", size=2)])]
+    >>> left = np.array([[[1.0, 0.0], [1.0, 0.0]]], np.float32)
+    >>> [r.ciou.tolist() for r in score(MapArrays(left, left), [row], [Protocol("tiny", size=2)])]
     [[1.0]]
     """
+    maps = maps.arrays()
     groups: dict[tuple[Any, ...], list[int]] = {}
     for i, protocol in enumerate(protocols):
         of = "dense" if maps.native is maps.dense else protocol.map
-        how = (
-            (protocol.size,)
-            if _as_large(maps, protocol)
-            else (protocol.size, protocol.upsample, protocol.align_corners)
-        )
-        groups.setdefault((of, *how), []).append(i)
-    truths = cache(lambda size: [Truth.of(row, size) for row in rows])
+        same_size = maps.which(of)[0].shape[1:] == (protocol.size, protocol.size)
+        how = () if same_size else (protocol.upsample, protocol.align_corners)
+        groups.setdefault((of, protocol.size, *how), []).append(i)
+    truths = cache(lambda size: [rasterise(row.boxes if row.positive else (), size, row.consensus) for row in rows])
     found: dict[int, Records] = {}
-    for (of, *_), at in groups.items():
+    for (_, size, *_), at in groups.items():
         here = [protocols[i] for i in at]
-        raw, bounds = maps.which(of)
-        raw = raw.detach().float()
-        for i, columns in zip(at, _columns(raw, bounds, truths, here, sizes), strict=True):
-            if protocols[i].confidence == "max" and not _as_large(maps, protocols[i]):
-                columns["confidence"] = scaled(raw.amax((1, 2)).cpu().numpy(), bounds).astype(np.float64)
-            elif protocols[i].confidence == "native":
-                columns["confidence"] = native_confidence(maps).double().cpu().numpy()
-            found[i] = Records.of(rows, **columns)
+        cuts, top = needed(here, size**2)
+        cuts = list(dict.fromkeys([*cuts, *(_size_cuts(size**2) if sizes else [])]))
+        parts = [
+            _measured(maps[part], ranked, truths(size)[part], here, sizes)
+            for part, ranked in _ranked(maps, here[0], cuts, top)
+        ]
+        for i, columns in zip(at, zip(*parts, strict=True), strict=True):
+            whole = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
+            found[i] = Records.of(rows, **whole)
     return [found[i] for i in range(len(protocols))]
 
 
-def _as_large(maps: Maps, protocol: Protocol) -> bool:
-    """Whether maps are of the protocol's size already."""
-    return tuple(maps.which(protocol.map)[0].shape[1:]) == (protocol.size, protocol.size)
-
-
-def _columns(
-    raw: Tensor,
-    bounds: Bounds,
-    truths_at: Callable[[int], list[Truth]],
-    protocols: Sequence[Protocol],
-    sizes: bool,
-) -> list[dict[str, F64]]:
-    """What each protocol makes of maps (B, h, w) at its size; `truths_at` gives their ground truth at a size."""
-    n = protocols[0].size ** 2
-    cuts, top = needed(protocols, n)
-    cuts = list(dict.fromkeys([*cuts, *(_size_cuts(n) if sizes else [])]))
-    done = [_measured(look, protocols, sizes) for look in _looks(raw, bounds, protocols[0], cuts, top, truths_at)]
-    return [
-        {name: np.concatenate([one[i][name] for one in done]) for name in done[0][i]} for i in range(len(protocols))
-    ]
-
-
-def _looks(
-    raw: Tensor,
-    bounds: Bounds,
-    protocol: Protocol,
-    cuts: Sequence[int],
-    top: int,
-    truths_at: Callable[[int], list[Truth]],
-) -> Iterator[Look]:
-    """Some of the maps at a time.
+def _ranked(
+    maps: MapArrays, protocol: Protocol, cuts: Sequence[int], top: int
+) -> Iterator[tuple[slice, OrderStatistics]]:
+    """Some of the maps at a time: which they are, and their scores at the protocol's size.
 
     Threads enlarge the maps and rank their pixels, chunk by chunk, in few and long calls of numpy; the many short ones
-    that follow are made where these looks are used, where no other thread waits for them.
+    that follow are made where these are used, where no other thread waits for them.
     """
-    grids: F32 = raw.cpu().numpy()
-    side = protocol.size
-    same = grids.strides[0] == 0 and len(grids) > 1
-    grids = grids[:1] if same else grids
-    enlarge = grids.shape[1:] != (side, side)
-    change = enlarge or bounds is not None
-    scores = _scores.take(len(grids), side * side).reshape(-1, side, side) if change else grids
-    threads = min(torch.get_num_threads(), os.cpu_count() or 1, THREADS)
-    each = min(CHUNK, -(-len(grids) // threads))
-    chunks = [slice(i, i + each) for i in range(0, len(grids), each)]
+    raw, bounds = maps.which(protocol.map)
+    size, shared = protocol.size, raw.strides[0] == 0 and len(raw) > 1
+    grids = raw[:1] if shared else raw
+    enlarge = grids.shape[1:] != (size, size)
+    scores = _scores.take(len(grids), size**2).reshape(-1, size, size) if enlarge or bounds is not None else grids
 
-    def rank(chunk: slice) -> Ranked:
+    def work(chunk: slice) -> OrderStatistics:
         here = scores[chunk]
         if enlarge:
-            upsampled(grids[chunk], side, side, protocol, out=here)
-        if bounds is not None:
-            np.subtract(here if enlarge else grids[chunk], np.float32(bounds[0]), out=here)
-            here /= np.float32(bounds[1] - bounds[0])
-        flat = here.reshape(-1, side * side)
-        return Ranked(flat, cuts=cuts, top=top, room=_room.take(*flat.shape))
+            upsampled(grids[chunk], size, size, protocol, out=here)
+        scaled(here if enlarge else grids[chunk], bounds, out=here)
+        flat = here.reshape(-1, size**2)
+        return rank(flat, cuts=cuts, top=top, room=_room.take(*flat.shape))
 
-    ranks = _pool(threads).map(rank, chunks) if len(chunks) > 1 < threads else map(rank, chunks)
-    truths = truths_at(side)  # while the threads are at work
-    for chunk, ranked in zip(chunks, ranks, strict=True):
-        if same:
-            count = len(truths)
-            yield Look(np.broadcast_to(scores[0], (count, side, side)), ranked.repeated(count), truths)
-        else:
-            yield Look(scores[chunk], ranked, truths[chunk])
+    threads = min(cores(), THREADS)
+    each = min(CHUNK, -(-len(grids) // threads))
+    chunks = [slice(i, i + each) for i in range(0, len(grids), each)]
+    ranks = _pool(threads).map(work, chunks) if len(chunks) > 1 < threads else map(work, chunks)
+    yield from zip([slice(None)] if shared else chunks, ranks, strict=True)
+
+
+def cores() -> int:
+    """Processors that this process may use, as torch and its launcher are told too."""
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(int(told), there) if told.isdigit() and int(told) else there
 
 
 @cache
@@ -155,43 +124,82 @@ _scores = _Room()
 """The scores at the size of a protocol, of all maps that are scored at a time."""
 
 
-def _measured(look: Look, protocols: Sequence[Protocol], sizes: bool) -> list[dict[str, F64]]:
+def _measured(
+    maps: MapArrays, ranked: OrderStatistics, truths: Sequence[Truth], protocols: Sequence[Protocol], sizes: bool
+) -> list[dict[str, F64]]:
     """The columns of records under each protocol."""
-    ranked, area = look.ranked, look.area
-    need_finite((ranked.lowest, ranked.highest))
-    kept = [levels(ranked, protocol, look.support) for protocol in protocols]
-    by_size = [ranked.around[index].at for index in _size_cuts(ranked.pixels)] if sizes else []
-    counted = _counts(look, [ranked.highest, *kept, *by_size])
-    peak, fixed = counted[0][0] / ranked.at_highest, counted[1 + len(kept) :]
+    need_finite(ranked.lowest, ranked.highest)
+    area, support = np.array([truth.area for truth in truths]), np.array([truth.support for truth in truths])
+    kept = [thresholds(ranked, protocol, support) for protocol in protocols]
+    fixed = [ranked.around[index].at for index in _size_cuts(ranked.pixels)] if sizes else []
+    # Thresholds that are the same are counted once.
+    levels = {level.tobytes(): level for level in (ranked.highest, *kept, *fixed)}
+    counts = {key: _counts(ranked, truths, level) for key, level in levels.items()}
+    peak = counts[ranked.highest.tobytes()][0] / ranked.at_highest
     out: list[dict[str, F64]] = []
-    for protocol, counts in zip(protocols, counted[1:], strict=False):
+    for protocol, level in zip(protocols, kept, strict=True):
+        found = counts[level.tobytes()]
+        # Of maps as large as the protocol's square, the highest score is known.
+        known = protocol.confidence == "max" and maps.which(protocol.map)[0].shape[1:] == 2 * (protocol.size,)
+        sure = ranked.highest if known else confidences(maps, protocol, ranked)
         columns = {
             "area": area,
-            "support": look.support.astype(np.float64),
-            "predicted": counts[2],
-            "ciou": _ciou(counts, area, protocol),
+            "support": support.astype(np.float64),
+            "predicted": found[2],
+            "ciou": _ciou(found, area, protocol),
             "peak": peak,  # where several pixels are the highest it is any of them: what their mean says
-            "confidence": ranked.highest.astype(np.float64),  # "peak", and "max" of maps as large as this; see `score`
+            "confidence": np.broadcast_to(sure, len(truths)).astype(np.float64),
         }
-        if protocol.confidence == "top_quarter_mean":
-            columns["confidence"] = ranked.top_mean.astype(np.float64)
         if sizes:
-            columns["by_size"] = np.stack([_ciou(one, area, protocol) for one in fixed], axis=1)
+            columns["by_size"] = np.stack([_ciou(counts[at.tobytes()], area, protocol) for at in fixed], axis=1)
         out.append(columns)
     return out
-
-
-def _counts(look: Look, asked: Sequence[F32]) -> list[F64]:
-    """What `inside` says of each of these levels (B,), (3, B); the same ones are asked about only once."""
-    keys = [level.tobytes() for level in asked]
-    once = dict(zip(keys, asked, strict=True))
-    found = dict(zip(once, look.inside(np.stack(list(once.values()))).swapaxes(0, 1), strict=True))
-    return [found[key] for key in keys]
 
 
 def _size_cuts(pixels: int) -> list[int]:
     """The order statistics from which the fixed shares of the pixels are kept; at least one pixel is."""
     return [pixels - max(round(pixels * share), 1) for share in SIZES]
+
+
+def _counts(ranked: OrderStatistics, truths: Sequence[Truth], level: F32) -> F64:
+    """Of the pixels that are not below a level: the truth's weight, how many have any, how many there are, (3, B)."""
+    size, out = truths[0].size, np.empty((3, len(truths)))
+    scores = ranked.flat.reshape(-1, size, size)
+    out[2] = ranked.count(level)
+    if len(scores) == len(level) == 1:
+        out[:2] = _covered_by_one(scores[0] >= level[0], truths)
+    else:
+        each = zip(truths, _for_all(scores, truths), _for_all(level, truths), strict=True)
+        found = [_covered(truth, one[truth.rows, truth.columns] >= at) for truth, one, at in each]
+        out[:2] = np.array(found, np.float64).T
+    return out
+
+
+def _for_all(values: F32, truths: Sequence[Truth]) -> F32:
+    """What clips share, for each of them."""
+    return values if len(values) == len(truths) else np.broadcast_to(values, (len(truths), *values.shape[1:]))
+
+
+def _covered(truth: Truth, mask: Mask) -> tuple[float, int]:
+    """The weight of a truth, and pixels with any, under a mask of its part of the picture."""
+    pixels = int(np.count_nonzero(mask))
+    if truth.weight is None:
+        return float(pixels), pixels
+    weight = float(np.sum(truth.weight, where=mask, dtype=np.float64))
+    return weight, int(np.count_nonzero(mask & (truth.weight > 0)))
+
+
+def _covered_by_one(mask: Mask, truths: Sequence[Truth]) -> F64:
+    """The same for one mask (H, W) of all clips, (2, B): boxes are looked up in sums over it."""
+    sums = np.zeros((mask.shape[0] + 1, mask.shape[1] + 1), np.int64)
+    sums[1:, 1:] = mask.cumsum(0).cumsum(1)
+    parts = [(truth.rows, truth.columns) for truth in truths]
+    y0, y1, x0, x1 = np.array([(y.start, y.stop, x.start, x.stop) for y, x in parts]).T
+    out = np.tile((sums[y1, x1] - sums[y0, x1] - sums[y1, x0] + sums[y0, x0]).astype(np.float64), (2, 1))
+    for i, truth in enumerate(truths):
+        if truth.weight is not None:
+            out[:, i] = _covered(truth, mask[truth.rows, truth.columns])
+    return out
 
 
 def _ciou(counts: F64, area: F64, protocol: Protocol) -> F64:

@@ -22,6 +22,8 @@ F32 = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]
 Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 as fractions of width and height, x to the right and y down."""
+Bounds = tuple[float, float] | None
+"""Lowest and highest value that a map can have in theory; None when it is not bounded."""
 
 POSITIVE = "positive"
 
@@ -227,22 +229,12 @@ class Maps:
 
     native: Tensor
     dense: Tensor
-    bounds: tuple[float, float] | None = None
+    bounds: Bounds = None
     confidence: Tensor | None = None
-    native_bounds: tuple[float, float] | None = None
+    native_bounds: Bounds = None
 
     def __post_init__(self) -> None:
-        _check(self.dense.ndim == 3 and self.native.ndim == 3, "maps (B, h, w)", (self.native.shape, self.dense.shape))
-        b = self.dense.shape[0]
-        _check(self.native.shape[0] == b, f"as many native maps as dense ones ({b})", self.native.shape[0])
-        if self.confidence is not None:
-            _check(tuple(self.confidence.shape) == (b,), f"confidence ({b},)", tuple(self.confidence.shape))
-        if self.native is self.dense and self.native_bounds is None:
-            object.__setattr__(self, "native_bounds", self.bounds)
-
-    def which(self, name: Literal["dense", "native"]) -> tuple[Tensor, tuple[float, float] | None]:
-        """The map of that name and its bounds."""
-        return (self.native, self.native_bounds) if name == "native" else (self.dense, self.bounds)
+        _check_maps(self)
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Maps:
         """The same of changed tensors: moved, or cut to some of the pairs."""
@@ -250,3 +242,57 @@ class Maps:
         native = dense if self.native is self.dense else change(self.native)
         own = None if self.confidence is None else change(self.confidence)
         return Maps(native, dense, self.bounds, own, self.native_bounds)
+
+    def arrays(self) -> MapArrays:
+        """The same in numpy: the border between methods and all that is made of their maps."""
+        host = self.each(lambda x: x.detach().float().cpu())
+        dense = host.dense.numpy()
+        native = dense if host.native is host.dense else host.native.numpy()
+        own = None if host.confidence is None else host.confidence.numpy()
+        return MapArrays(native, dense, self.bounds, own, self.native_bounds)
+
+
+@dataclass(frozen=True)
+class MapArrays:
+    """Maps as float32 arrays, of a method, an exported model or a file; for each argument see `Maps`."""
+
+    native: F32
+    dense: F32
+    bounds: Bounds = None
+    confidence: F32 | None = None
+    native_bounds: Bounds = None
+
+    def __post_init__(self) -> None:
+        _check_maps(self)
+
+    def __len__(self) -> int:
+        return len(self.dense)
+
+    def __getitem__(self, part: slice) -> MapArrays:
+        """The answers for some of the pairs."""
+        dense = self.dense[part]
+        native = dense if self.native is self.dense else self.native[part]
+        own = None if self.confidence is None else self.confidence[part]
+        return MapArrays(native, dense, self.bounds, own, self.native_bounds)
+
+    def which(self, name: Literal["dense", "native"]) -> tuple[F32, Bounds]:
+        """The map of that name and its bounds."""
+        return (self.native, self.native_bounds) if name == "native" else (self.dense, self.bounds)
+
+    def one(self, i: int) -> MapArrays:
+        """The answer for one of the pairs, (1, h, w)."""
+        return self[i : i + 1]
+
+    def arrays(self) -> MapArrays:
+        return self
+
+
+def _check_maps(maps: Maps | MapArrays) -> None:
+    dense, native = tuple(maps.dense.shape), tuple(maps.native.shape)
+    _check(len(dense) == 3 and len(native) == 3, "maps (B, h, w)", (native, dense))
+    _check(native[0] == dense[0], f"as many native maps as dense ones ({dense[0]})", native[0])
+    if maps.confidence is not None:
+        own = tuple(maps.confidence.shape)
+        _check(own == dense[:1], f"confidence ({dense[0]},)", own)
+    if maps.native is maps.dense and maps.native_bounds is None:
+        object.__setattr__(maps, "native_bounds", maps.bounds)

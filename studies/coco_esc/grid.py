@@ -19,8 +19,8 @@ from earsight.checkpoint import load_weights
 from earsight.cli.evaluations import threshold_of
 from earsight.data.clips import ClipSet, Some, open_set
 from earsight.data.truth import truth_map
-from earsight.evaluation import evaluate_all
 from earsight.metrics.sizes import NAMES, SIDES
+from earsight.model_evaluation import EvalSettings, evaluate_all
 from earsight.report.figures import overlay_grid, save
 from earsight.report.gallery import tiles
 from studies.coco_esc.trials import EXTENDED
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = ask.parse_args(argv)
     loaded, whole = load_weights(args.weights, "cpu"), open_set(EXTENDED, args.pack)
     clips, exact = Some(whole, chosen(whole)), protocols.get("exact")
-    (evaluation,) = evaluate_all(loaded.model, clips, [exact], keep_maps=True)
+    (evaluation,) = evaluate_all(loaded.model, clips, [exact], EvalSettings(keep_maps=True))
     drawn = tiles(evaluation, clips, loaded.model, range(len(clips)), threshold_of(loaded, exact))
     shown = list(drawn.values())
     if not args.photos:

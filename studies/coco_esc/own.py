@@ -18,9 +18,9 @@ from earsight import protocols
 from earsight.checkpoint import Weights, load_weights
 from earsight.cli import main as earsight
 from earsight.data.clips import ClipSet
-from earsight.evaluation import evaluate_all
 from earsight.files import write_text
 from earsight.media.read import read_clip
+from earsight.model_evaluation import evaluate_all
 from earsight.types import Box, Clip, Row
 from studies.coco_esc.reading import OWN
 

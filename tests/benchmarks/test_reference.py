@@ -25,8 +25,8 @@ from earsight.data.manifest import folder_name
 from earsight.data.pack import Packed
 from earsight.data.reader import SampleSpec
 from earsight.data.sampler import BatchSampler
-from earsight.evaluation import evaluate
 from earsight.methods import slavc
+from earsight.model_evaluation import evaluate
 from earsight.models.frontend import FrontEnd
 from earsight.protocols import get
 

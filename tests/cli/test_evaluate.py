@@ -21,8 +21,8 @@ from earsight.data import clips
 from earsight.data.clips import open_set
 from earsight.data.sets import toybox
 from earsight.errors import MediaError, UsageError
-from earsight.evaluation import evaluate
 from earsight.methods import slavc
+from earsight.model_evaluation import EvalSettings, evaluate
 from earsight.models.image import ResNetImage
 from earsight.types import Clip
 from tiny import INPUTS, config
@@ -345,7 +345,7 @@ def test_pictures_have_verdicts_by_a_threshold_of_their_own_protocol_alone() -> 
     meta = {"protocol": "exact", "calibration": {"threshold": -1.0}}
     loaded = Weights(model, "slavc", config(), INPUTS, meta)
     for name, told in (("exact", True), ("official", False)):
-        one = evaluate(model, clip_set, protocols.get(name), keep_maps=True)
+        one = evaluate(model, clip_set, protocols.get(name), EvalSettings(keep_maps=True))
         captions = [tile.caption for tiles in pictures([one], clip_set, loaded).values() for tile in tiles]
         assert captions
         assert all((": visible\n" in caption) is told for caption in captions)

@@ -14,7 +14,7 @@ from earsight import __version__
 from earsight.cli import main
 from earsight.data.clips import open_set
 from earsight.data.sets import toybox
-from earsight.mapfile import npz
+from earsight.mapfile import arrays as npz
 
 Captured = pytest.CaptureFixture[str]
 

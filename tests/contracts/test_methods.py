@@ -13,9 +13,9 @@ from torch import Tensor
 from earsight import registry
 from earsight.checkpoint import load_weights, save_weights
 from earsight.config import Inputs, Optim, Supervision, from_json, to_json
-from earsight.masking import predict
 from earsight.methods.base import Method, Preset, build
 from earsight.models.encoders import Encoders
+from earsight.predict import predict
 from earsight.protocols import PROTOCOLS, get
 from earsight.training.supervision import Supervised
 from earsight.types import Batch, Maps, Row, Step

@@ -15,9 +15,10 @@ from earsight.data.clips import Limited
 from earsight.data.sets.toybox import Toybox
 from earsight.data.toys.scene import NAMES, draw_area, pitch_of
 from earsight.data.toys.sound import toy_sound
-from earsight.evaluation import center_prior, evaluate
+from earsight.evaluation import center_prior
 from earsight.methods.base import Method
 from earsight.methods.slavc import Config, Model
+from earsight.model_evaluation import evaluate
 from earsight.models.encoders import Encoders
 from earsight.models.frontend import FrontEnd
 from earsight.protocols import get

@@ -46,10 +46,10 @@ MUTATIONS = [
     ),
     (
         "map scaled by its bounds with the wrong width",
-        "judging.py",
-        "(bounds[1] - bounds[0])",
-        "bounds[1]",
-        "src/earsight/judging.py tests/test_judging.py",
+        "resampling.py",
+        "return (values - low) / (high - low)",
+        "return (values - low) / high",
+        "src/earsight/resampling.py tests/test_predict.py",
     ),
     (
         "cIoU threshold strict instead of inclusive",
@@ -82,8 +82,8 @@ MUTATIONS = [
     (
         "boxes: rows and columns swapped",
         "data/truth.py",
-        "whole[rows, columns] = weight",
-        "whole[columns, rows] = weight.T",
+        "whole[self.rows, self.columns]",
+        "whole[self.columns, self.rows]",
         "tests/data/test_truth.py",
     ),
     (

@@ -13,11 +13,11 @@ import earsight
 from earsight.checkpoint import load_weights
 from earsight.data.sets import toybox
 from earsight.errors import CheckpointError, UsageError
-from earsight.evaluation import evaluate
-from earsight.judging import Found
 from earsight.localize import Localizer
 from earsight.localize.notebook import localization_html
 from earsight.localize.regions import region, spread
+from earsight.model_evaluation import EvalSettings, evaluate
+from earsight.types import MapArrays
 
 SOUND = make.chirp(1.0, 8000)
 
@@ -55,7 +55,7 @@ def test_the_confidence_is_the_one_that_evaluation_gives(make_weights: Callable[
     weights = make_weights(0.5, protocol)
     localizer = Localizer.load(weights, "cpu")
     clips = earsight.data.clips.Limited(toybox.open("extended"), 6)
-    records = evaluate(load_weights(weights).model, clips, localizer.protocol, batch_size=4).records
+    records = evaluate(load_weights(weights).model, clips, localizer.protocol, EvalSettings(batch_size=4)).records
     for i in range(len(clips)):
         clip = clips.read(i, 8000, 1.0)
         answer = localizer.localize(clip.frame, clip.waveform, clip.rate, time=clip.time)
@@ -128,7 +128,7 @@ def test_missing_weights_and_unknown_devices_are_refused(tmp_path: Path, make_we
 def test_boxes_go_around_the_peak_and_not_around_half_of_the_picture(trusting: Localizer) -> None:
     dense = np.zeros((1, 8, 8), np.float32)
     dense[0, 2, 5] = 1.0
-    answer = trusting.answer(Found(dense, dense, (-1.0, 1.0)), np.zeros((3, 80, 160), np.uint8))
+    answer = trusting.answer(MapArrays(dense, dense, (-1.0, 1.0)), np.zeros((3, 80, 160), np.uint8))
     assert answer.mask.mean() >= 0.5
     ((x0, y0, x1, y1),) = answer.boxes
     assert x0 < 110 < x1

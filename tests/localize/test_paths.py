@@ -16,9 +16,9 @@ import pytest
 from earsight.checkpoint import load_weights
 from earsight.data.clips import open_set
 from earsight.errors import UsageError
-from earsight.evaluation import evaluate
 from earsight.localize import Localizer, Summary
 from earsight.localize.paths import _named
+from earsight.model_evaluation import evaluate
 from tiny.localized import run_pair, run_paths
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-import torch
 
+from earsight import mapfile
 from earsight.errors import DataError, UsageError
-from earsight.mapfile import MapFile, base, open_maps, write_maps
-from earsight.types import Maps
+from earsight.mapfile import MapFile, open_maps, write_maps
+from earsight.types import MapArrays
 
 Array = npt.NDArray[np.float32]
 IDS = ["b", "a/x", "c+d", "é 1"]
@@ -23,7 +23,7 @@ def some_maps(count: int = 4, side: int = 5) -> Array:
 
 
 def everything(file: MapFile, size: int = 3) -> dict[str, Array]:
-    batches = [(at, maps.dense.numpy()) for at, maps in file.batches(size=size)]
+    batches = [(at, maps.dense) for at, maps in file.batches(size=size)]
     return {file.ids[i]: one for at, many in batches for i, one in zip(at, many, strict=True)}
 
 
@@ -90,8 +90,8 @@ def test_resolutions_may_differ_where_each_clip_has_its_own_array(form: Callable
 
 
 def test_what_waits_for_its_batch_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "BYTES", 200)
-    monkeypatch.setattr(base, "_WAITING", 300)
+    monkeypatch.setattr(mapfile, "BYTES", 200)
+    monkeypatch.setattr(mapfile, "WAITING", 300)
     maps = {f"{i:02d}": np.zeros((1 + i % 3, 10), np.float32) for i in range(30)}  # 40, 80 and 120 bytes
     np.savez(tmp_path / "x.npz", **maps)  # type: ignore[arg-type]
     got = [(len(some), maps.dense.nbytes) for some, maps in open_maps(tmp_path / "x.npz").batches()]
@@ -134,8 +134,8 @@ def test_a_number_too_large_for_float32_is_told(tmp_path: Path) -> None:
 
 
 def test_what_is_written_comes_back(tmp_path: Path) -> None:
-    dense = torch.from_numpy(some_maps())
-    maps = Maps(dense[:, :2], dense, (-1.0, 1.5), torch.tensor([0.1, 0.2, 0.3, 0.4]))
+    dense = some_maps()
+    maps = MapArrays(dense[:, :2], dense, (-1.0, 1.5), np.array([0.1, 0.2, 0.3, 0.4], np.float32))
     path = tmp_path / "new" / "maps.npz"
     write_maps(path, IDS, maps)
     file = open_maps(path)
@@ -143,9 +143,9 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
     assert file.bounds == (-1.0, 1.5)
     ((at, back),) = file.batches()
     assert at == [0, 1, 2, 3]
-    assert torch.equal(back.dense, dense)
+    assert np.array_equal(back.dense, dense)
     assert back.confidence is not None
-    assert torch.equal(back.confidence, maps.confidence)  # type: ignore[arg-type]
+    assert np.array_equal(back.confidence, maps.confidence)  # type: ignore[arg-type]
     assert back.bounds == (-1.0, 1.5)
     assert [path.name for path in path.parent.iterdir()] == ["maps.npz"]
     first = path.read_bytes()
@@ -155,17 +155,17 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
 
 
 def test_unbounded_maps_without_confidence_come_back_so(tmp_path: Path) -> None:
-    dense = torch.from_numpy(some_maps())
-    write_maps(tmp_path / "maps", IDS, Maps(dense, dense))  # the name is kept as it is
+    dense = some_maps()
+    write_maps(tmp_path / "maps", IDS, MapArrays(dense, dense))  # the name is kept as it is
     file = open_maps(tmp_path / "maps")
     assert (file.bounds, file.confidence) == (None, None)
 
 
 def test_ids_must_fit_the_maps_that_are_written(tmp_path: Path) -> None:
-    dense = torch.zeros(2, 3, 3)
+    dense = np.zeros((2, 3, 3), np.float32)
     for ids in (["a"], ["a", "a"]):
         with pytest.raises(ValueError, match=r"Expected 2 different ids, but got"):
-            write_maps(tmp_path / "x.npz", ids, Maps(dense, dense))
+            write_maps(tmp_path / "x.npz", ids, MapArrays(dense, dense))
     assert not list(tmp_path.iterdir())
 
 

@@ -14,8 +14,9 @@ import hurt
 import numpy as np
 import pytest
 
+from earsight import mapfile
 from earsight.errors import DataError
-from earsight.mapfile import base, npz, open_maps
+from earsight.mapfile import arrays, need_once, open_maps
 
 ONE = np.zeros((3, 3), np.float32)
 IDS = np.array(["a", "b"])
@@ -133,7 +134,7 @@ def test_many_arrays_under_one_name_are_refused_at_once(tmp_path: Path) -> None:
     names = ["id", "maps"] * 20_000  # by counting each of them among all it took ten seconds
     began = time.monotonic()
     with pytest.raises(DataError, match=r"Expected one array 'id' in .*, but got 20000\. Make it again"):
-        npz._need_once(names, names, tmp_path)
+        need_once(names, tmp_path)
     assert time.monotonic() - began < 1
 
 
@@ -231,17 +232,17 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
-    monkeypatch.setattr(npz, "TOTAL", 1 << 20)
+    monkeypatch.setattr(arrays, "TOTAL", 1 << 20)
     with pytest.raises(DataError, match=r"GiB of arrays in .* when unpacked. Save maps of a lower resolution"):
         open_maps(tmp_path / "x.npz")
 
 
 def test_too_many_or_too_long_ids_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez(tmp_path / "x.npz", id=IDS, maps=TWO)
-    monkeypatch.setattr(base, "MOST", 1)
+    monkeypatch.setattr(mapfile, "MOST", 1)
     with pytest.raises(DataError, match=r"Expected at most 1 maps in .*, but got 2. Use several files"):
         open_maps(tmp_path / "x.npz")
-    monkeypatch.setattr(npz, "SMALL", 100)
+    monkeypatch.setattr(arrays, "SMALL", 100)
     with pytest.raises(DataError, match=r"Expected at most 0 MiB for id in"):
         open_maps(tmp_path / "x.npz")
 

@@ -13,9 +13,10 @@ from earsight.checkpoint import load_weights, save_weights
 from earsight.config import Inputs
 from earsight.errors import TrainingError
 from earsight.evaluation import center_prior
-from earsight.masking import predict
-from earsight.methods.center_prior import Config, Model, disc
+from earsight.methods.center_prior import Config, Model
+from earsight.predict import predict
 from earsight.protocols import PROTOCOLS, at_level, get
+from earsight.resampling import centre_disc
 from earsight.scoring import score
 from earsight.types import Batch, Row
 
@@ -29,7 +30,7 @@ def some(count: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_the_disc_is_the_distance_from_the_pixel_behind_the_middle() -> None:
-    found = disc(224).numpy()
+    found = centre_disc(224)
     rows, columns = np.mgrid[:224, :224]
     distance = np.sqrt((rows - 112) ** 2 + (columns - 112) ** 2)
     np.testing.assert_allclose(found, 1 - distance / np.sqrt(2 * 112**2), atol=1e-6)
@@ -39,7 +40,7 @@ def test_the_disc_is_the_distance_from_the_pixel_behind_the_middle() -> None:
 
 def test_half_of_the_picture_is_a_disc_around_the_middle() -> None:
     maps = Model(Config(), Inputs()).localize(torch.zeros(1, 3, 224, 224, dtype=torch.uint8), torch.zeros(1, 9))
-    mask = predict(maps, get("exact")).mask[0].numpy()
+    mask = predict(maps, get("exact")).mask[0]
     rows, columns = np.nonzero(mask)
     assert mask.sum() == pytest.approx(25088, abs=200)  # a circle of pixels has ties
     radius = np.sqrt(25088 / np.pi)

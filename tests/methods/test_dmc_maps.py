@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
-from earsight.masking import predict
 from earsight.methods.dmc import Model, Original, agreement, reach
 from earsight.models.soft_clusters import distance, log_odds, route, soft_kmeans
+from earsight.predict import predict
 from earsight.protocols import get
 from earsight.types import Batch, Maps
 from tiny.dmc_small import FORMS, make_batch, make_model, vectors

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from earsight.checkpoint import load_weights, save_weights
 from earsight.config import Inputs
 from earsight.errors import CheckpointError, TrainingError, UsageError
-from earsight.masking import predict
 from earsight.methods.ogl import PRESETS, Config, Model
+from earsight.predict import predict
 from earsight.protocols import get
 from earsight.types import Batch
 

@@ -11,9 +11,9 @@ from torch import nn
 from earsight.config import Inputs
 from earsight.errors import UsageError
 from earsight.losses import log_joint, match, pool
-from earsight.masking import predict
 from earsight.methods.slavc import Config, Features, Model, official, paper
 from earsight.models.encoders import Encoders
+from earsight.predict import predict
 from earsight.protocols import get
 from earsight.types import Batch, Maps, Row
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -65,7 +67,7 @@ def test_tiles_tell_what_was_heard_and_answered() -> None:
     dense = torch.from_numpy(np.stack([center * (i + 1) / 6 for i in range(6)]))
     maps = Maps(dense, dense, (0.0, 1.0))
     records = score(maps, rows, [get("exact")])[0]
-    done = Evaluation.of(records, toys, get("exact"), maps=maps)
+    done = replace(Evaluation.of(records, toys, get("exact")), maps=maps.arrays())
     model = Method.__new__(Method)
     torch.nn.Module.__init__(model)
     model.inputs = Inputs(rate=8000, seconds=1.0)
@@ -96,7 +98,8 @@ def test_tiles_show_the_map_that_was_thresholded() -> None:
     model.inputs = Inputs(rate=8000, seconds=1.0)
     drawn = []
     for how in ("exact:map=native", "exact"):
-        done = Evaluation.of(score(maps, list(toys.rows), [get(how)])[0], toys, get(how), maps=maps)
+        (records,) = score(maps, list(toys.rows), [get(how)])
+        done = replace(Evaluation.of(records, toys, get(how)), maps=maps.arrays())
         drawn.append(groups(done, toys, model)["A few of each kind"][0])
     native, plain = drawn
     assert native.mask is not None

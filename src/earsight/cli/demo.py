@@ -39,9 +39,10 @@ def run(settings: Demo) -> int:
     from earsight.data.clips import open_set
     from earsight.data.controls import Audio
     from earsight.data.toys.video import write_film
-    from earsight.evaluation import center_prior, evaluate
+    from earsight.evaluation import center_prior
     from earsight.localize import Localizer, Settings, localize_video
     from earsight.methods.base import build
+    from earsight.model_evaluation import EvalSettings, evaluate
     from earsight.report.gallery import groups
     from earsight.report.groups import lines
     from earsight.report.tables import table
@@ -65,13 +66,18 @@ def run(settings: Demo) -> int:
     note("3/4  Measuring on unseen toys, half of them with a sound that nothing visible makes.")
     protocol = protocols.get(job.protocol)
     results = [
-        evaluate(weights.model, test, protocol, audio=audio, name="SLAVC", keep_maps=audio == "real", sizes=True)
+        evaluate(
+            weights.model,
+            test,
+            protocol,
+            EvalSettings(audio=audio, name="SLAVC", keep_maps=audio == "real", sizes=True),
+        )
         for audio in get_args(Audio)
     ]
     training, threshold = training_of(weights, file), threshold_of(weights, protocol)
     results = [replace(one, training=training) for one in results]
     torch.manual_seed(seed)
-    results.append(evaluate(build(job.method, job.config, job.inputs), test, protocol, name="untrained"))
+    results.append(evaluate(build(job.method, job.config, job.inputs), test, protocol, EvalSettings(name="untrained")))
     results.append(center_prior(test, protocol))
     calibration = weights.meta["calibration"]
     again = replace(settings, out=Demo.out, force=False)

@@ -174,26 +174,23 @@ def evaluated(
     model: Model, clip_set: ClipSet, audio: Audio, settings: Eval, *, keep_maps: bool, unreadable: Failures
 ) -> list[Evaluation]:
     """A model on a set with one kind of sound, under each of its protocols."""
-    from earsight.evaluation import evaluate_all
+    from earsight.model_evaluation import EvalSettings, evaluate_all
 
     with progress(f"{model.name} on {clip_set.name}, {audio} audio") as report, imports_frozen():
-        return evaluate_all(
-            model.weights.model,
-            clip_set,
-            model.protocols,
+        how = EvalSettings(
             batch_size=settings.batch_size,
             device=model.device,
             audio=audio,
             workers=settings.workers,
-            progress=report,
             keep_maps=keep_maps or settings.save_maps is not None,
             sizes=True,
             max_failed=settings.max_failed,
-            name=model.name,
-            warnings=model.warnings,
             unreadable=unreadable,
             together=True,
+            name=model.name,
+            warnings=model.warnings,
         )
+        return evaluate_all(model.weights.model, clip_set, model.protocols, how, report)
 
 
 def save(path: Path, evaluation: Evaluation, settings: Eval) -> None:

@@ -70,23 +70,24 @@ def run(settings: Score) -> int:
     from earsight.data.clips import open_set
     from earsight.evaluation import center_prior
     from earsight.mapfile import open_maps
-    from earsight.score import called, match, need_confidence, score_file
+    from earsight.score_file import ScoreSettings, called, match, need_confidence, score_file
 
     refuse_report(settings)
     how = protocols_of(settings.protocol, settings.level)
     if str(settings.maps) == CENTER:
         need_no_maps(settings)
     clip_set = open_set(settings.on, settings.data, only=settings.only)
-    allowed = {
-        "allow_missing": settings.allow_missing,
+    allowed = ScoreSettings(
+        allow_missing=settings.allow_missing,
         # Where only some clips are wanted, the maps of the others are there.
-        "ignore_extra": settings.ignore_extra or settings.only is not None,
-    }
+        ignore_extra=settings.ignore_extra or settings.only is not None,
+        data=settings.data,
+    )
     named = {"real": settings.maps, "shuffled": settings.shuffled, "silent": settings.silent}
     paths = {} if str(settings.maps) == CENTER else {audio: path for audio, path in named.items() if path is not None}
     files = {audio: open_maps(path, settings.bounds) for audio, path in paths.items()}
     for file in files.values():  # what is wrong with any of them is said before the work on the first
-        match(file, clip_set, data=settings.data, **allowed)
+        match(file, clip_set, allowed)
         need_confidence(file, how)
     leak = leaks(settings.trained_on, settings.data, clip_set, must=True) if settings.trained_on else None
     settings = replace(settings, name=visible(settings.name.strip()))
@@ -94,17 +95,8 @@ def run(settings: Score) -> int:
     found: list[Evaluation] = []
     for audio, file in files.items():
         with progress(f"{name} on {clip_set.name}, {audio} audio") as report:
-            found += score_file(
-                file,
-                clip_set,
-                how,
-                audio=audio,
-                name=name,
-                warnings=(leak,) if leak else (),
-                progress=report,
-                data=settings.data,
-                **allowed,
-            )
+            one = replace(allowed, audio=audio, name=name, warnings=(leak,) if leak else ())
+            found += score_file(file, clip_set, how, one, report)
     if settings.trained_on:
         found = [replace(one, training={"on": settings.trained_on}) for one in found]
     failures = found[0].failures if found else ()

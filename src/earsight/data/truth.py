@@ -3,44 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
 from earsight.types import F32, Box
 
 
-def truth_map(boxes: Iterable[Box], size: int, consensus: int = 1) -> F32:
-    """Weight of each pixel, float32 (size, size) in [0, 1]: min(1, boxes that cover it / consensus).
+@dataclass(frozen=True)
+class Truth:
+    """The ground truth of a clip on a square grid, cut to the part that has any.
+
+    Args:
+        size: side of the grid.
+        rows, columns: the smallest rectangle that holds all weights.
+        weight: float32 of that rectangle, in [0, 1]; None when it is 1 all over.
+        area: sum of the weights.
+        support: pixels with any weight.
+    """
+
+    size: int
+    rows: slice
+    columns: slice
+    weight: F32 | None
+    area: float
+    support: int
+
+    def grid(self) -> F32:
+        """The weight of each pixel, float32 (size, size)."""
+        whole: F32 = np.zeros((self.size, self.size), dtype=np.float32)
+        whole[self.rows, self.columns] = 1 if self.weight is None else self.weight
+        return whole
+
+
+def rasterise(boxes: Iterable[Box], size: int, consensus: int = 1) -> Truth:
+    """Ground truth on a grid of (size, size): the weight of a pixel is min(1, boxes that cover it / consensus).
 
     Coordinates are clipped to [0, 1] before scaling, since some lists hold values such as -2.88e16, then multiplied by
     `size` and cut to whole pixels; a box covers rows y0 to y1 - 1. A box that is empty or inverted covers nothing.
 
-    >>> truth_map([(0.0, 0.0, 0.5, 0.5), (0.25, 0.25, 1.0, 0.5)], 4, consensus=2).tolist()
+    >>> truth = rasterise([(0.0, 0.0, 0.5, 0.5)], 4)
+    >>> truth.rows, truth.columns, truth.area
+    (slice(0, 2, None), slice(0, 2, None), 4.0)
+    >>> rasterise([(0.0, 0.0, 0.5, 0.5), (0.25, 0.25, 1.0, 0.5)], 4, consensus=2).grid().tolist()
     [[0.5, 0.5, 0.0, 0.0], [0.5, 1.0, 0.5, 0.5], [0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
-    """
-    whole: F32 = np.zeros((size, size), dtype=np.float32)
-    rows, columns, weight = truth_part(boxes, size, consensus)
-    whole[rows, columns] = weight
-    return whole
-
-
-def truth_part(boxes: Iterable[Box], size: int, consensus: int = 1) -> tuple[slice, slice, F32]:
-    """The smallest rectangle that holds all of `truth_map`'s weights: its rows, its columns, and the weights in it.
-
-    >>> rows, columns, weight = truth_part([(0.0, 0.0, 0.5, 0.5)], 4)
-    >>> rows, columns, weight.tolist()
-    (slice(0, 2, None), slice(0, 2, None), [[1.0, 1.0], [1.0, 1.0]])
     """
     cells = truth_cells(boxes, size)
     if not cells:
-        return slice(0, 0), slice(0, 0), np.zeros((0, 0), dtype=np.float32)
+        return Truth(size, slice(0, 0), slice(0, 0), None, 0.0, 0)
     left, top = min(cell[0] for cell in cells), min(cell[1] for cell in cells)
     right, bottom = max(cell[2] for cell in cells), max(cell[3] for cell in cells)
+    rows, columns = slice(top, bottom), slice(left, right)
+    if len(cells) == consensus == 1:  # by far the most common: one box, one annotator; nothing to draw
+        pixels = (bottom - top) * (right - left)
+        return Truth(size, rows, columns, None, float(pixels), pixels)
     count = np.zeros((bottom - top, right - left), dtype=np.float32)
     for x0, y0, x1, y1 in cells:
         count[y0 - top : y1 - top, x0 - left : x1 - left] += 1
     weight: F32 = np.minimum(count / np.float32(consensus), np.float32(1))
-    return slice(top, bottom), slice(left, right), weight
+    return Truth(size, rows, columns, weight, float(weight.sum(dtype=np.float64)), int(np.count_nonzero(weight)))
+
+
+def truth_map(boxes: Iterable[Box], size: int, consensus: int = 1) -> F32:
+    """The weights of `rasterise` as a whole grid, float32 (size, size)."""
+    return rasterise(boxes, size, consensus).grid()
 
 
 def truth_cells(boxes: Iterable[Box], size: int) -> list[tuple[int, int, int, int]]:

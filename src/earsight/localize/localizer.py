@@ -13,13 +13,13 @@ import numpy.typing as npt
 from earsight import protocols
 from earsight.config import Inputs, need
 from earsight.files import local_path
-from earsight.judging import Found, judged
 from earsight.localize.inputs import is_silent, picture_of, sound_of
 from earsight.localize.regions import source_boxes, spread
 from earsight.localize.timeline import verdict_of
 from earsight.onnxfile import OnnxModel, is_onnx
 from earsight.overlay import PixelBox
-from earsight.types import F32, U8, Mask
+from earsight.predict import predict
+from earsight.types import F32, U8, MapArrays, Mask
 
 if TYPE_CHECKING:  # torch is imported when there are weights for it, and not for an exported model
     import torch
@@ -86,7 +86,7 @@ class Model(Protocol):
 
     def localize(
         self, frames: U8, waveforms: F32, picture: npt.ArrayLike | None = None, sound: npt.ArrayLike | None = None
-    ) -> Found:
+    ) -> MapArrays:
         """Answers for pictures uint8 (P, 3, S, S) and sounds float32 (M, N), each with the one at its place.
 
         `picture` (B,) and `sound` (B,) say otherwise which goes with which. A picture is looked at once, and not again
@@ -184,7 +184,7 @@ class Localizer:
 
         return localizer_html(self)
 
-    def maps(self, frames: Sequence[U8], waveforms: Sequence[F32]) -> Found:
+    def maps(self, frames: Sequence[U8], waveforms: Sequence[F32]) -> MapArrays:
         """Answers for pairs of a picture as the model sees it, uint8 (3, S, S), and a waveform (N,).
 
         The same picture with several sounds is looked at once.
@@ -196,16 +196,16 @@ class Localizer:
             np.stack([frames[i] for i in first]), np.stack(waveforms), picture, range(len(frames))
         )
 
-    def answer(self, found: Found, picture: U8, silent: bool = False) -> Localization:
+    def answer(self, found: MapArrays, picture: U8, silent: bool = False) -> Localization:
         """What was found for one pair as an answer for its picture; nothing is there when nothing is heard.
 
         The confidence, and so the verdict, comes from the protocol's own resolution: it is the number that evaluation
         gives for the same clip, whatever the size of the picture. So does the level that boxes are drawn at.
         """
-        here = judged(found, self.protocol, (picture.shape[1], picture.shape[2]))
+        here = predict(found, self.protocol, (picture.shape[1], picture.shape[2]))
         score, confidence = here.score[0], float(here.confidence[0])
         answer = Localization(score, here.mask[0], (), confidence, self.threshold, silent, picture=picture.copy())
-        low, high = spread(judged(found, self.protocol).score[0])
+        low, high = spread(predict(found, self.protocol).score[0])
         return answer if answer.visible is False else replace(answer, boxes=source_boxes(score, low, high))
 
 

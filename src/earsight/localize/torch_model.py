@@ -9,11 +9,10 @@ import torch
 
 from earsight.checkpoint import Weights
 from earsight.data.view import eval_picture
-from earsight.judging import Found, pairs
 from earsight.localize.once import Asked, Made, asking
-from earsight.masking import arrays
 from earsight.methods.base import Method
-from earsight.types import F32, U8
+from earsight.predict import pairs
+from earsight.types import F32, U8, MapArrays
 
 
 class TorchModel:
@@ -35,7 +34,7 @@ class TorchModel:
     @torch.inference_mode()
     def localize(
         self, frames: U8, waveforms: F32, picture: npt.ArrayLike | None = None, sound: npt.ArrayLike | None = None
-    ) -> Found:
+    ) -> MapArrays:
         """Answers for pictures uint8 (P, 3, S, S) and sounds float32 (M, N).
 
         Each picture goes with the sound at its place, unless `picture` (B,) and `sound` (B,) say which goes with which.
@@ -45,7 +44,7 @@ class TorchModel:
         given = (torch.from_numpy(x).to(self.device) for x in (frames[whose], waveforms[whom]))
         with asking(self.method, asked):
             maps = self.method.localize(*given)
-        return arrays(maps)
+        return maps.arrays()
 
     def _known(self, frames: U8) -> Made:
         """What was made of this one picture before, to be added to."""

@@ -15,7 +15,6 @@ from earsight.ahead import ahead
 from earsight.data.clips import fit_waveform
 from earsight.errors import MediaError
 from earsight.files import local_path
-from earsight.judging import judged
 from earsight.localize.files import MapsFile, make_way, outputs, write_json
 from earsight.localize.film import Film, write_film
 from earsight.localize.inputs import AudioWindows, check_start, is_silent, track_notes
@@ -30,6 +29,7 @@ from earsight.media.frames import CLOSE
 from earsight.media.read import MediaInfo, iter_frames, pictures_missing, probe
 from earsight.media.write import LONGEST
 from earsight.overlay import scaled
+from earsight.predict import predict
 from earsight.types import F32, U8
 
 LARGEST = 64
@@ -187,7 +187,7 @@ def answer_batch(localizer: Localizer, batch: Sequence[Waiting]) -> list[Answer]
     sounds = [fit_waveform(one.sound, localizer.inputs.rate, 0.0, samples) for one in batch]
     found = localizer.maps([one.frame for one in batch], sounds)
     own = (found.native if localizer.protocol.map == "native" else found.dense).shape
-    small = judged(found, localizer.protocol, (min(own[1], LARGEST), min(own[2], LARGEST)))
+    small = predict(found, localizer.protocol, (min(own[1], LARGEST), min(own[2], LARGEST)))
     return [
         Answer(one.time, score, float(sure), float(sure), is_silent(one.sound), picture=one.picture)
         for one, score, sure in zip(batch, small.score, small.confidence, strict=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
 from earsight.data.clips import ClipSet
 from earsight.escape import brief
 from earsight.evaluation import Evaluation
-from earsight.masking import own_scores, predict
 from earsight.methods.base import Method
 from earsight.overlay import stretch
+from earsight.predict import predict
 from earsight.report.figures import Tile
-from earsight.types import Maps
+from earsight.resampling import scaled
+from earsight.types import MapArrays
 
 NEUTRAL = "A few of each kind"
 LETTERS = 40
@@ -78,7 +78,7 @@ def tiles(
     if evaluation.maps is None:
         raise ValueError("Expected an evaluation with its maps, but it was made without keep_maps=True.")
     at = {row.id: i for i, row in enumerate(clip_set.rows)}
-    low, high = np.quantile(own_scores(evaluation.maps, evaluation.protocol).numpy(), [0.5, 0.98])
+    low, high = np.quantile(scaled(*evaluation.maps.which(evaluation.protocol.map)), [0.5, 0.98])
     drawn: dict[int, Tile] = {}
     for i in chosen:
         place = at[str(evaluation.records.id[i])]
@@ -88,7 +88,7 @@ def tiles(
 
 def _tile(
     evaluation: Evaluation,
-    maps: Maps,
+    maps: MapArrays,
     i: int,
     clip_set: ClipSet,
     place: int,
@@ -99,14 +99,12 @@ def _tile(
     """The record at `i`, which is the clip at `place` in its set."""
     records, row = evaluation.records, clip_set.rows[place]
     clip = clip_set.read(place, model.inputs.rate, model.inputs.seconds)
-    one = maps.each(lambda x: x[i : i + 1])
-    with torch.inference_mode():
-        prediction = predict(one, evaluation.protocol, (clip.frame.shape[1], clip.frame.shape[2]))
+    prediction = predict(maps.one(i), evaluation.protocol, (clip.frame.shape[1], clip.frame.shape[2]))
     sure = float(records.confidence[i])
     accepted = threshold is None or sure >= threshold
     heard = brief(row.label, LETTERS) or (row.kind if row.kind in ("silence", "noise") else "the room")
     text = f"hears {heard}" + ("" if threshold is None else ": visible" if accepted else ": no visible source")
     detail = f"cIoU {records.ciou[i]:.2f}" if row.positive else f"negative, {brief(row.kind, LETTERS)}"
-    mask = prediction.mask[0].numpy() if accepted else None
-    score = stretch(prediction.score[0].numpy(), *colors)
+    mask = prediction.mask[0] if accepted else None
+    score = stretch(prediction.score[0], *colors)
     return Tile(clip.frame, score, f"{text}\n{detail}, confidence {sure:.2f}", mask, row.boxes, row.id)

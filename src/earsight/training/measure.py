@@ -20,11 +20,12 @@ from earsight.config import need
 from earsight.data.clips import ClipSet
 from earsight.data.loading import eval_batches
 from earsight.errors import DataError
-from earsight.evaluation import Evaluation, evaluate_all, need_truth
+from earsight.evaluation import Evaluation, need_truth
 from earsight.files import write_text
 from earsight.header import WEIGHTS
-from earsight.masking import native_confidence
 from earsight.methods.base import Method
+from earsight.model_evaluation import EvalSettings, evaluate_all
+from earsight.predict import need_own
 from earsight.training.folder import BEST, BEST_WEIGHTS, FAILURES
 from earsight.training.job import Job
 from earsight.training.log import Bar, RunLog, shown
@@ -49,9 +50,8 @@ def need_answers(model: Method, job: Job) -> None:
     size = job.inputs.image_size
     model.eval()
     with torch.inference_mode():
-        native_confidence(
-            model.localize(torch.zeros(1, 3, size, size, dtype=torch.uint8), torch.zeros(1, job.inputs.samples))
-        )
+        frames, sounds = torch.zeros(1, 3, size, size, dtype=torch.uint8), torch.zeros(1, job.inputs.samples)
+        need_own(model.localize(frames, sounds).confidence)
     model.train()
 
 
@@ -62,8 +62,7 @@ def on_validation(model: Method, val: ClipSet, job: Job, where: torch.device) ->
             model,
             val,
             [protocols.get(job.protocol), protocols.at_level(protocols.get("universal"), 0.5)],
-            device=where,
-            workers=job.optim.workers,
+            EvalSettings(device=where, workers=job.optim.workers),
         )
 
 

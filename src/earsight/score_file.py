@@ -41,18 +41,34 @@ class Matched:
     extra: tuple[str, ...]
 
 
-def match(
-    maps_file: MapFile,
-    clip_set: ClipSet,
-    *,
-    allow_missing: bool = False,
-    ignore_extra: bool = False,
-    data: Path | None = None,
-) -> Matched:
-    """Match maps and clips by id; reads no map. What does not fit is named and refused unless it is allowed.
+@dataclass(frozen=True)
+class ScoreSettings:
+    """How a file of maps is scored, and what the result is called."""
 
-    The lists of the set's other splits, to which the maps may belong, are looked for in `data`.
-    """
+    audio: str = "real"
+    """The sound that the maps are of: "real", or the control "shuffled" or "silent"."""
+    name: str = ""
+    """What to call the model in tables; by default the file's own name."""
+    allow_missing: bool = False
+    """Clips without a map are failures of the evaluation, and no reason to refuse the file."""
+    ignore_extra: bool = False
+    """Maps of clips that the set does not have are left out, and no reason to refuse the file."""
+    sizes: bool = True
+    """Measure fixed prediction sizes too."""
+    batch_size: int = 512
+    """Most maps that are held at a time; changes no number."""
+    warnings: tuple[str, ...] = ()
+    """What a reader of the numbers should know."""
+    data: Path | None = None
+    """Where to look for the lists of the set's other splits, to which maps that do not fit may belong."""
+
+    def __post_init__(self) -> None:
+        need(self.batch_size >= 1, "a batch_size of at least 1", self.batch_size)
+
+
+def match(maps_file: MapFile, clip_set: ClipSet, settings: ScoreSettings | None = None) -> Matched:
+    """Match maps and clips by id; reads no map. What does not fit is named and refused unless it is allowed."""
+    settings = settings or ScoreSettings()
     where = f"in {maps_file.path} for {clip_set.name}"
     twice = [id for id, count in Counter(maps_file.ids).items() if count > 1]
     if twice:
@@ -69,21 +85,21 @@ def match(
         raise DataError(
             f"Expected maps of the {len(place)} clips of {clip_set.name} ({some(list(place))}), but got only those of "
             f"others in {maps_file.path} ({some(extra)}). "
-            f"{other_split(maps_file, clip_set, data) or 'Check the set and how the ids are written.'}"
+            f"{other_split(maps_file, clip_set, settings.data) or 'Check the set and how the ids are written.'}"
         )
-    if missing and not allow_missing:
+    if missing and not settings.allow_missing:
         raise DataError(
             f"Expected a map for each of the {len(place)} clips {where}, but got none for {_named(missing)}. "
             + (
-                other_split(maps_file, clip_set, data)
+                other_split(maps_file, clip_set, settings.data)
                 or "Add them, or use --allow-missing to score the rest and have these counted."
             )
         )
-    if extra and not ignore_extra:
+    if extra and not settings.ignore_extra:
         raise DataError(
             f"Expected maps of the set's clips only {where}, but got some for {_named(extra)}. "
             + (
-                other_split(maps_file, clip_set, data)
+                other_split(maps_file, clip_set, settings.data)
                 or "Check that it is the right set, or use --ignore-extra to leave these out."
             )
         )
@@ -120,64 +136,49 @@ def score_file(
     maps_file: MapFile,
     clip_set: ClipSet,
     protocols: Sequence[Protocol],
-    *,
-    audio: str = "real",
-    name: str = "",
-    allow_missing: bool = False,
-    ignore_extra: bool = False,
-    sizes: bool = True,
-    batch_size: int = 512,
-    warnings: tuple[str, ...] = (),
+    settings: ScoreSettings | None = None,
     progress: Callable[[int, int], None] | None = None,
-    data: Path | None = None,
 ) -> list[Evaluation]:
     """Measure a file of maps on a set under each protocol, in one pass over the file.
 
-    Clips without a map are failures of the evaluation where they are allowed. The order of the file and the batch size
-    change no number. `progress(done, total)` is called after each batch.
+    `progress(done, total)` is called after each batch.
     """
-    need(batch_size >= 1, "a batch_size of at least 1", batch_size)
+    settings = settings or ScoreSettings()
     need(len(protocols) > 0, "at least one protocol", "none", "For example: --protocol exact")
     need_truth(clip_set)
-    matched = match(maps_file, clip_set, allow_missing=allow_missing, ignore_extra=ignore_extra, data=data)
+    matched = match(maps_file, clip_set, settings)
     need_confidence(maps_file, protocols)
-    warnings += unused_confidence(maps_file, protocols)
+    warnings = settings.warnings + unused_confidence(maps_file, protocols)
     parts: list[list[Records]] = []
     order: list[int] = []
     outside: list[int] = []
-    for at, maps in maps_file.batches(matched.rows, batch_size):
+    for at, maps in maps_file.batches(matched.rows, settings.batch_size):
         rows = [matched.rows[i] for i in at]
-        parts.append(score(maps, [clip_set.rows[i] for i in rows], protocols, sizes))
+        parts.append(score(maps, [clip_set.rows[i] for i in rows], protocols, settings.sizes))
         order += rows
         if maps.bounds is not None:
             low, high = maps.bounds
             room = SLACK * (high - low)
-            flat = maps.dense.flatten(1)
-            out = (flat.amin(1) < low - room) | (flat.amax(1) > high + room)
-            outside += [i for i, bad in zip(at, out.tolist(), strict=True) if bad]
+            bad = (maps.dense.min((1, 2)) < low - room) | (maps.dense.max((1, 2)) > high + room)
+            outside += [at[i] for i in np.flatnonzero(bad)]
         if progress is not None:
             progress(len(order), len(matched.rows))
     if outside:
         names = _named([maps_file.ids[i] for i in sorted(outside)])
         low, high = maps_file.bounds or (0.0, 0.0)
         warnings += (f"Maps have values outside their bounds {low:g} and {high:g}: {names}",)
-    if matched.missing and (told := other_split(maps_file, clip_set, data)):
+    if matched.missing and (told := other_split(maps_file, clip_set, settings.data)):
         warnings += (f"Scored on {clip_set.name}, of which {len(matched.missing)} clips have no map. {told}",)
     if matched.extra:
         warnings += (f"Maps of clips that are not in the list were left out: {_named(matched.extra)}",)
     back = np.argsort(np.array(order), kind="stable")
-    return [
-        Evaluation.of(
-            Records.concat([part[i] for part in parts]).where(back),
-            clip_set,
-            protocol,
-            audio=audio,
-            failures=tuple((id, NO_MAP) for id in matched.missing),
-            model=visible(name.strip()) or called(maps_file),
-            warnings=warnings,
-        )
-        for i, protocol in enumerate(protocols)
-    ]
+    failures = tuple((id, NO_MAP) for id in matched.missing)
+    named = {"audio": settings.audio, "model": visible(settings.name.strip()) or called(maps_file)}
+    found = []
+    for i, protocol in enumerate(protocols):
+        records = Records.concat([part[i] for part in parts]).where(back)
+        found.append(Evaluation.of(records, clip_set, protocol, **named, failures=failures, warnings=warnings))
+    return found
 
 
 def need_confidence(maps_file: MapFile, protocols: Sequence[Protocol]) -> None:

@@ -14,16 +14,20 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from earsight import mapfile
 from earsight.data.clips import ClipSet, Some, open_set
 from earsight.data.sets import toybox
 from earsight.data.truth import truth_map
 from earsight.errors import DataError, UsageError
 from earsight.evaluation import Evaluation, center_prior
-from earsight.mapfile import base, open_maps
+from earsight.mapfile import open_maps
 from earsight.protocols import get
-from earsight.score import match, score_file
+from earsight.score_file import ScoreSettings, match, score_file
 
 Array = npt.NDArray[np.float32]
+NAMED, PLAIN = ScoreSettings(name="m"), ScoreSettings(sizes=False)
+PART, MORE = ScoreSettings(allow_missing=True), ScoreSettings(ignore_extra=True)
+ANY = ScoreSettings(allow_missing=True, ignore_extra=True)
 PROTOCOLS = [get("exact"), get("official"), get("paper"), get("adaptive")]
 
 
@@ -69,8 +73,8 @@ def folder(path: Path, ids: Any, maps: Array) -> Path:
 
 @pytest.mark.parametrize("form", [members, folder])
 def test_every_form_gives_the_same_bytes(form: Callable[..., Path], toys: ClipSet, maps: Array, tmp_path: Path) -> None:
-    first = score_file(open_maps(table(tmp_path / "a.npz", ids_of(toys), maps)), toys, PROTOCOLS, name="m")
-    other = score_file(open_maps(form(tmp_path / "b", ids_of(toys), maps)), toys, PROTOCOLS, name="m")
+    first = score_file(open_maps(table(tmp_path / "a.npz", ids_of(toys), maps)), toys, PROTOCOLS, NAMED)
+    other = score_file(open_maps(form(tmp_path / "b", ids_of(toys), maps)), toys, PROTOCOLS, NAMED)
     assert numbers(first) == numbers(other)
     assert first[0].records.id.tolist() == ids_of(toys).tolist()
     assert 0 < first[0].metrics["loc_acc"] < 1
@@ -80,13 +84,13 @@ def test_order_and_batch_size_and_chunks_never_change_a_byte(
     toys: ClipSet, maps: Array, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = ids_of(toys)
-    expected = numbers(score_file(open_maps(table(tmp_path / "a.npz", ids, maps)), toys, PROTOCOLS, name="m"))
+    expected = numbers(score_file(open_maps(table(tmp_path / "a.npz", ids, maps)), toys, PROTOCOLS, NAMED))
     mixed = np.random.default_rng(1).permutation(len(ids))
     file = open_maps(table(tmp_path / "b.npz", ids[mixed], maps[mixed]))
     for batch_size in (1, 2, 7, 500):
-        assert numbers(score_file(file, toys, PROTOCOLS, name="m", batch_size=batch_size)) == expected
-    monkeypatch.setattr(base, "BYTES", 3000)
-    assert numbers(score_file(file, toys, PROTOCOLS, name="m")) == expected
+        assert numbers(score_file(file, toys, PROTOCOLS, ScoreSettings(name="m", batch_size=batch_size))) == expected
+    monkeypatch.setattr(mapfile, "BYTES", 3000)
+    assert numbers(score_file(file, toys, PROTOCOLS, NAMED)) == expected
 
 
 def test_each_resolution_is_scored_as_if_it_were_alone(toys: ClipSet, tmp_path: Path) -> None:
@@ -97,7 +101,7 @@ def test_each_resolution_is_scored_as_if_it_were_alone(toys: ClipSet, tmp_path: 
     (together,) = score_file(open_maps(tmp_path / "all.npz"), toys, PROTOCOLS[:1])
     for i in (0, 1, 2, 3):
         np.savez(tmp_path / "one.npz", **{row.id: maps[row.id] for row in toys.rows[i::4]})
-        (alone,) = score_file(open_maps(tmp_path / "one.npz"), toys, PROTOCOLS[:1], allow_missing=True)
+        (alone,) = score_file(open_maps(tmp_path / "one.npz"), toys, PROTOCOLS[:1], PART)
         assert alone.records.ciou.tobytes() == together.records.ciou[i::4].tobytes()
         assert alone.records.confidence.tobytes() == together.records.confidence[i::4].tobytes()
         assert alone.records.by_size.tobytes() == together.records.by_size[i::4].tobytes()
@@ -119,13 +123,17 @@ def test_an_evaluation_says_what_was_scored(toys: ClipSet, maps: Array, tmp_path
     seen: list[tuple[int, int]] = []
     file = open_maps(table(tmp_path / "my-model.npz", ids_of(toys), maps))
     (one,) = score_file(
-        file, toys, PROTOCOLS[:1], audio="silent", batch_size=10, warnings=("w",), progress=lambda *n: seen.append(n)
+        file,
+        toys,
+        PROTOCOLS[:1],
+        ScoreSettings(audio="silent", batch_size=10, warnings=("w",)),
+        progress=lambda *n: seen.append(n),
     )
     assert (one.model, one.audio, one.set_name, one.n, one.rows) == ("my-model", "silent", "toybox:extended", 24, 24)
     assert (one.failures, one.warnings) == ((), ("w",))
     assert one.records.by_size.shape == (24, 9)
     assert seen == [(10, 24), (20, 24), (24, 24)]
-    (plain,) = score_file(open_maps(folder(tmp_path / "run 3", ids_of(toys), maps)), toys, PROTOCOLS[:1], sizes=False)
+    (plain,) = score_file(open_maps(folder(tmp_path / "run 3", ids_of(toys), maps)), toys, PROTOCOLS[:1], PLAIN)
     assert plain.model == "run 3"
     assert plain.records.by_size.shape == (24, 0)
 
@@ -138,7 +146,7 @@ def test_missing_maps_are_named_and_counted_only_when_allowed(toys: ClipSet, map
         match=rf"for each of the 24 clips in .*, but got none for 7 clips \({named}\). Add .*--allow-missing",
     ):
         score_file(file, toys, PROTOCOLS)
-    (one, *_) = score_file(file, toys, PROTOCOLS, allow_missing=True)
+    (one, *_) = score_file(file, toys, PROTOCOLS, PART)
     assert (one.n, one.rows) == (17, 24)
     assert one.failures == tuple((row.id, "no map") for row in toys.rows[:7])
     assert one.list_hash == Some(toys, range(7, 24)).list_hash()
@@ -148,7 +156,10 @@ def test_missing_maps_are_named_and_counted_only_when_allowed(toys: ClipSet, map
 def test_other_clips_of_a_list_have_another_hash(toys: ClipSet, maps: Array, tmp_path: Path) -> None:
     halves = [
         score_file(
-            open_maps(table(tmp_path / "a.npz", ids_of(toys)[at], maps[at])), toys, PROTOCOLS, allow_missing=True
+            open_maps(table(tmp_path / "a.npz", ids_of(toys)[at], maps[at])),
+            toys,
+            PROTOCOLS,
+            PART,
         )
         for at in (slice(0, 12), slice(12, 24), slice(0, 24))
     ]
@@ -167,7 +178,7 @@ def test_extra_maps_are_named_and_left_out_only_when_allowed(toys: ClipSet, maps
         match=r"Expected maps of the set's clips only in .*, but got some for 1 clip \(x\). Check .*--ignore-extra",
     ):
         score_file(file, toys, PROTOCOLS)
-    found = score_file(file, toys, PROTOCOLS, ignore_extra=True)
+    found = score_file(file, toys, PROTOCOLS, MORE)
     assert found[0].warnings == ("Maps of clips that are not in the list were left out: 1 clip (x)",)
     assert numbers([replace(one, warnings=()) for one in found]) == numbers(exact)
 
@@ -179,7 +190,7 @@ def test_an_id_that_is_there_twice_is_always_refused(toys: ClipSet, maps: Array,
         DataError,
         match=r"Expected one map for each clip in .*, but got several for 2 clips \(extended-00000, .*Leave out all",
     ):
-        score_file(file, toys, PROTOCOLS, allow_missing=True, ignore_extra=True)
+        score_file(file, toys, PROTOCOLS, ANY)
 
 
 def test_maps_of_another_set_are_refused_whatever_is_allowed(toys: ClipSet, tmp_path: Path) -> None:
@@ -188,7 +199,7 @@ def test_maps_of_another_set_are_refused_whatever_is_allowed(toys: ClipSet, tmp_
         DataError,
         match=r"Expected maps of the 24 clips of toybox:extended .*but got only those of others in .* \(p, q\). Check",
     ):
-        score_file(file, toys, PROTOCOLS, allow_missing=True, ignore_extra=True)
+        score_file(file, toys, PROTOCOLS, ANY)
 
 
 def test_maps_of_another_split_name_it(toys: ClipSet, tmp_path: Path) -> None:
@@ -196,7 +207,7 @@ def test_maps_of_another_split_name_it(toys: ClipSet, tmp_path: Path) -> None:
     file = open_maps(table(tmp_path / "a.npz", ids, np.zeros((len(ids), 3, 3), np.float32)))
     told = r"use --on toybox:test \(toybox alone means toybox:extended\)\.$"
     with pytest.raises(DataError, match=rf"others in .* The ids are exactly those of toybox:test: {told}"):
-        match(file, toys, allow_missing=True, ignore_extra=True)
+        match(file, toys, ANY)
     part = open_maps(table(tmp_path / "b.npz", ["x", *ids[:5]], np.zeros((6, 3, 3), np.float32)))
     with pytest.raises(DataError, match=rf"others in .* 5 of the 6 ids are of toybox:test: {told}"):
         match(part, toys)
@@ -211,12 +222,12 @@ def test_the_ids_of_vgg_ss_test_are_told_from_its_extended_list(
     told = r"The ids are exactly those of vggss:test: use --on vggss:test \(vggss alone means vggss:extended\)\."
     file = open_maps(table(tmp_path / "a.npz", ids_of(positives), np.zeros((5158, 2, 2), np.float32)))
     with pytest.raises(DataError, match=rf"but got none for 5158 clips \(.*\)\. {told}$"):
-        match(file, whole, data=data)
-    (one,) = score_file(file, whole, PROTOCOLS[:1], allow_missing=True, sizes=False, data=data)
+        match(file, whole, ScoreSettings(data=data))
+    (one,) = score_file(file, whole, PROTOCOLS[:1], ScoreSettings(allow_missing=True, sizes=False, data=data))
     assert one.warnings == (f"Scored on vggss:extended, of which 5158 clips have no map. {told}".replace("\\", ""),)
     more = open_maps(table(tmp_path / "b.npz", ids_of(whole), np.zeros((10316, 2, 2), np.float32)))
     with pytest.raises(DataError, match=r"got some for 5158 .* exactly those of vggss:extended: use --on vggss:ext"):
-        match(more, positives, data=data)
+        match(more, positives, ScoreSettings(data=data))
 
 
 def test_ids_are_checked_before_any_map_is_read(toys: ClipSet, maps: Array, tmp_path: Path) -> None:
@@ -224,7 +235,7 @@ def test_ids_are_checked_before_any_map_is_read(toys: ClipSet, maps: Array, tmp_
     file = open_maps(table(tmp_path / "a.npz", ids_of(toys)[1:], maps[1:]))
     with pytest.raises(DataError, match="but got none for 1 clip"):
         score_file(file, toys, PROTOCOLS)
-    assert match(file, toys, allow_missing=True).missing == ("extended-00000",)
+    assert match(file, toys, PART).missing == ("extended-00000",)
 
 
 def test_a_map_that_is_not_finite_is_named(toys: ClipSet, maps: Array, tmp_path: Path) -> None:
@@ -289,7 +300,7 @@ def test_nothing_to_score_with_is_refused(toys: ClipSet, maps: Array, tmp_path: 
     with pytest.raises(UsageError, match="Expected at least one protocol, but got none"):
         score_file(file, toys, [])
     with pytest.raises(UsageError, match="Expected a batch_size of at least 1, but got 0"):
-        score_file(file, toys, PROTOCOLS, batch_size=0)
+        score_file(file, toys, PROTOCOLS, ScoreSettings(batch_size=0))
 
 
 @pytest.mark.slow
@@ -304,7 +315,7 @@ def test_a_disc_in_the_middle_of_the_published_list_gives_the_known_number(share
     with zipfile.ZipFile(tmp_path / "disc.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
         for row in clip_set.rows:
             file.writestr(f"{row.id}.npy", one.getvalue())
-    (found,) = score_file(open_maps(tmp_path / "disc.npz"), clip_set, [get("exact")], sizes=False)
+    (found,) = score_file(open_maps(tmp_path / "disc.npz"), clip_set, [get("exact")], PLAIN)
     assert found.n == 5158
     assert f"{100 * found.metrics['loc_acc']:.2f}" == "34.16"
     assert f"{100 * found.ceiling:.2f}" == "50.54"
