@@ -11,8 +11,8 @@ import pytest
 from reports import report, some_records
 
 from earsight.cli import main
-from earsight.cli.compare import words
 from earsight.report.bootstrap import Difference
+from earsight.report.compare_text import words
 from earsight.report.published import tables
 
 

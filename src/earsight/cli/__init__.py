@@ -12,8 +12,7 @@ from typing import Annotated, Any
 
 import earsight
 from earsight import registry
-from earsight.cli.outcome import exit_code
-from earsight.cli.screen import say
+from earsight.cli.screen import exit_code, say
 from earsight.files import local_path
 
 ABOUT = """Finds where in the picture a sound comes from, and says so when nothing visible makes it.
@@ -26,11 +25,11 @@ COMMANDS = {
     "eval": "evaluate",
     "score": "score",
     "compare": "compare",
-    "curves": "curves",
+    "curves": "compare",
     "data check": "data_check",
     "data prepare": "data_prepare",
-    "data audit": "data_audit",
-    "data negatives": "data_negatives",
+    "data audit": "data_lists",
+    "data negatives": "data_lists",
     "localize": "localize",
     "app": "app",
     "export": "convert",

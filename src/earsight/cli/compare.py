@@ -1,34 +1,22 @@
-"""`earsight compare`: reports in one table beside published numbers, and which differences could be chance."""
+"""`earsight compare` and `earsight curves`: reports in one table beside published numbers, runs in one plot."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from earsight.cli.screen import note, say, say_json
 from earsight.cli.settings import Many, Switch, need_once, word
 from earsight.config import need
 from earsight.errors import UsageError
-from earsight.escape import markdown, visible
 from earsight.files import refuse_existing, write_text
-from earsight.report import published
 
-if TYPE_CHECKING:
-    from earsight.report.bootstrap import Difference
-    from earsight.report.compare import Comparison, Shown
-    from earsight.report.tables import Format
-
-CHANCE = 0.05
-"""Differences with a p below this are called unlikely to be chance."""
 MOST_DRAWS = 1_000_000
-COVERED = (
-    "Differences in points, with 95% intervals and p from a paired bootstrap over clips: they say what other clips "
-    "could have changed, not what another training run could."
+OPTIMISTIC = (
+    "note: the best epoch is chosen on the same list that it is reported on, so it is optimistic; "
+    "the last epoch is what a run without labels can promise."
 )
-MANY = "Each p stands alone: among many, some fall below 5% by chance."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +44,30 @@ class Compare:
     """Print JSON, with numbers as fractions; a published table alone (--table) as printed, in its unit."""
 
 
-def run(settings: Compare) -> int:
+@dataclass(frozen=True, kw_only=True)
+class Curves:
+    """Draw how runs do epoch by epoch, with and without early stopping, in one plot."""
+
+    runs: Annotated[Many, word("RUN")]
+    """Folders of runs."""
+    metrics: Annotated[tuple[str, ...], word("NAME", default=None)] = ("loc_acc", "ap")
+    """Which numbers to draw, one panel each: those of metrics.json, such as ap or auroc."""
+    out: Annotated[Path, word("FILE", "-o", default=None)] = Path("curves.png")
+    """The PNG file to write."""
+    force: Switch = False
+    """Replace a file that is there."""
+    json: Switch = False
+    """Print JSON instead of the table."""
+
+
+def run(settings: Compare | Curves) -> int:
+    return run_compare(settings) if isinstance(settings, Compare) else run_curves(settings)
+
+
+def run_compare(settings: Compare) -> int:
+    from earsight.report import published
     from earsight.report.compare import NONE, compare, leading
+    from earsight.report.compare_text import plain, published_text, texts
     from earsight.report.results import read_report
 
     reports, table, out, metrics = settings.reports, settings.table, settings.out, settings.metrics
@@ -94,108 +104,32 @@ def run(settings: Compare) -> int:
     return 0
 
 
-def texts(found: Sequence[Comparison], metrics: Sequence[str], format: Format) -> tuple[str, str]:
-    """The tables with what must be said of them, and what has no place in the format and goes beside."""
-    from earsight.report.compare import best
-    from earsight.report.tables import comment, render, title
+def run_curves(settings: Curves) -> int:
+    from earsight.metrics.base import module_of
+    from earsight.report.curves import draw, line, loss_line, plain, read_series, read_traces, run_names
+    from earsight.report.tables import render
 
-    if format == "csv":
-        rows = [{"set": one.set, **line(row, metrics)} for one in found for row in one.rows]
-        beside = "\n\n".join(part for one in found if (part := remarks(one, metrics)))
-        return render(rows, "csv"), beside
-    parts = []
-    for one in found:
-        bold = {(i, title(metric, one.gammas)) for metric in metrics for i in best(one.rows, metric)}
-        begins = [i for i in range(1, len(one.rows)) if one.rows[i].ours != one.rows[i - 1].ours]
-        head = f"## {markdown(one.set)}\n" if format == "markdown" else comment(visible(one.set), format)
-        parts += [f"{head}\n{render([line(row, metrics, one.gammas) for row in one.rows], format, bold, begins)}"]
-        if said := remarks(one, metrics, "- " if format == "markdown" else ""):
-            parts += [comment(said, format)]
-    return "\n\n".join([*parts, comment("Values in percent.", format)]), ""
-
-
-def line(row: Shown, metrics: Sequence[str], gammas: Collection[float] = ()) -> dict[str, str]:
-    """A row of the table as words; `gammas` go into the heading of LocAcc."""
-    from earsight.report.tables import title
-
-    numbers = {title(m, gammas): "-" if math.isnan(row.values[m]) else f"{100 * row.values[m]:.2f}" for m in metrics}
-    return {
-        "model": row.name,
-        "source": row.source,
-        "trained on": row.trained_on,
-        "early stop": row.early_stop,
-        "protocol": row.protocol,
-        "N": "-" if row.n is None else str(row.n),
-        **numbers,
-    }
-
-
-def remarks(one: Comparison, metrics: Sequence[str], bullet: str = "") -> str:
-    """Warnings, tests and why some were not made, one line each; with a bullet, as a list of Markdown."""
-    said = list(one.warnings)
-    for test in one.tests:
-        first = next(iter(test.differences.values()))
-        left = f"; {first.unshared} that only one of them has are left out" if first.unshared else ""
-        head = f"{test.first} minus {test.second}, protocol {test.protocol}, {first.shared} clips{left}"
-        said += [f"{head}: {words(metric, test.differences[metric])}" for metric in metrics]
-    said += one.untested
-    if one.tests:
-        said += [COVERED] + ([MANY] if len(one.tests) * len(metrics) > 1 else [])
-    return "\n".join(f"{bullet}{markdown(each)}" if bullet else visible(each) for each in said)
-
-
-def words(metric: str, d: Difference) -> str:
-    """What a difference says.
-
-    >>> from earsight.report.bootstrap import Difference
-    >>> words("ap", Difference(0.0231, 0.008, 0.0395, 0.004, 100, 0))
-    '+2.31 AP [+0.80, +3.95], p = 0.004; unlikely to be chance in the choice of clips'
-    """
-    from earsight.metrics.base import higher_is_better
-    from earsight.report.tables import title
-
-    name = title(metric) + ("" if higher_is_better(metric) else " (lower is better)")
-    if math.isnan(d.value) or math.isnan(d.p):
-        return f"{name} is undefined here"
-    p = f"p = {d.p:.3f}" if d.p >= 0.0005 else "p < 0.001"
-    verdict = "unlikely to be chance in the choice of clips" if d.p < CHANCE else "could be chance"
-    value, low, high = (f"{round(100 * x, 2) + 0.0:+.2f}" for x in (d.value, d.low, d.high))
-    return f"{value} {name} [{low}, {high}], {p}; {verdict}"
-
-
-def published_text(table: published.Table, format: Format) -> tuple[str, str]:
-    """A published table as the paper prints it; values of the original papers carry a star."""
-    from earsight.report.tables import comment, render
-
-    rows: dict[str, dict[str, str]] = {}
-    for cell in table.cells:
-        row = rows.setdefault(cell.row, {"": cell.row, **dict.fromkeys(table.columns, "-")})
-        value = f"{cell.value:.2f}" if table.unit == "percent" else f"{cell.value:.0f}"
-        starred = f"{value}*" if cell.reported_by == published.ORIGINAL else value
-        row[cell.column] = starred if row[cell.column] == "-" else f"{row[cell.column]}/{starred}"
-    odd = [f"{cell.row}, {cell.column}: {cell.note}" for cell in table.cells if cell.note]
-    source = next(cell.source for cell in table.cells if cell.reported_by != published.ORIGINAL)
-    star = (
-        ["* as reported by the method's own paper."] if any("*" in v for r in rows.values() for v in r.values()) else []
-    )
-    notes = "\n".join([f"In {table.unit}. Source: {source}.", *star, *table.notes, *odd])
-    body = render(list(rows.values()), format)
-    if format == "csv":
-        return body, notes
-    head = f"## {table.title}\n" if format == "markdown" else comment(table.title, format)
-    if format == "markdown":
-        notes = "\n".join(f"- {each}" for each in notes.split("\n"))
-    return f"{head}\n{body}\n\n{comment(notes, format)}", ""
-
-
-def plain(one: Comparison) -> dict[str, Any]:
-    """A comparison as JSON values: numbers are fractions, as in metrics.json; what is undefined or unknown is null."""
-    values = asdict(one)
-    for row, shown in zip(values["rows"], one.rows, strict=True):
-        row["values"] = {name: None if math.isnan(value) else value for name, value in shown.values.items()}
-        row.update({name: None for name in ("trained_on", "early_stop", "protocol") if row[name] == "-"})
-        row["group"] = None if shown.group is None else list(shown.group)
-    for test in values["tests"]:
-        for difference in test["differences"].values():
-            difference.update({k: None if math.isnan(v) else v for k, v in difference.items()})
-    return values
+    runs, metrics, out = settings.runs, settings.metrics, settings.out
+    need(bool(runs), "at least one run", "none", "Name the folders of runs.")
+    need(bool(metrics), "at least one number to draw", "none", "Leave --metrics out, or name some.")
+    need_once("each run once", runs)
+    for name in metrics:
+        module_of(name)
+    need(out.suffix.lower() == ".png", "a .png file to write", out, "Let the name of --out end in .png.")
+    need(not out.is_dir(), "a file to write", f"the folder {out}", "Name a file in it.")
+    refuse_existing([out], settings.force)
+    series, traces = read_series(runs, list(dict.fromkeys(metrics))), read_traces(runs)
+    draw(out, series, traces)
+    if settings.json:
+        say_json({"curves": [plain(one) for one in series], "training": [asdict(one) for one in traces]})
+    else:
+        say(render([line(one) for one in series] or [loss_line(one) for one in traces if one.name == "loss"]))
+    if series:
+        note(OPTIMISTIC)
+    measured = {one.run for one in series}
+    without = [name for name in run_names(runs) if name not in measured]
+    if without:
+        note(f"note: no validation in the log of {', '.join(without)}, so only the loss is drawn. "
+             "Train with --val SET, and --optim.val-every 1 for a point after every epoch.")  # fmt: skip
+    note(f"plot: {out}")
+    return 0

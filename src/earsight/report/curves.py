@@ -234,3 +234,42 @@ def _legend(figure: Figure, runs: Sequence[str], panels: int, measured: bool) ->
     marks, meanings = zip(*kinds, strict=True)
     across = 4 if panels > 1 else 2
     legend(figure, marks, meanings, loc="outside lower left", ncols=across, fontsize=9)
+
+
+def loss_line(one: Trace) -> dict[str, str]:
+    """A row of the table where no run was measured."""
+    first, last, lowest = one.values[0], one.values[-1], min(one.values)
+    return {
+        "run": one.run,
+        "steps": str(one.steps[-1]),
+        "first loss": f"{first:.4g}",
+        "lowest": f"{lowest:.4g}",
+        "last": f"{last:.4g}",
+    }
+
+
+def line(one: Series) -> dict[str, str]:
+    """A row of the table: percent, and what a run loses when its last epoch counts."""
+    return {
+        "run": one.run,
+        "metric": title(one.metric),
+        "best": f"{100 * one.values[one.best]:.2f}",
+        "at epoch": str(one.epochs[one.best]),
+        "last": f"{100 * one.values[-1]:.2f}",
+        "of epoch": str(one.epochs[-1]),
+        "lost without early stopping": f"{round(100 * one.lost, 2) + 0.0:+.2f}",
+    }
+
+
+def plain(one: Series) -> dict[str, object]:
+    """A series as JSON values; numbers are fractions."""
+    return {
+        "run": one.run,
+        "metric": one.metric,
+        "epochs": list(one.epochs),
+        "values": list(one.values),
+        "best_so_far": list(one.best_so_far),
+        "best": {"epoch": one.epochs[one.best], "value": one.values[one.best]},
+        "last": {"epoch": one.epochs[-1], "value": one.values[-1]},
+        "lost": one.lost,
+    }
