@@ -7,7 +7,6 @@ are not known the kind is `unknown`; it is never guessed.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from earsight.config import need
 from earsight.data.lists import LABEL, UNKNOWN, Pair, kind_of, read_pairs, some
 from earsight.errors import DataError, UsageError
 from earsight.files import write_csv
-from earsight.types import Row
+from earsight.types import I64, Row
 
 REAL, HARD, EASY = "real", "hard", "easy"
 KINDS = (REAL, HARD, EASY, UNKNOWN)
@@ -104,10 +103,11 @@ def _pairs(rows: list[Row], hard: int, easy: int, seed: int, video_of: Callable[
                     break
                 barred = {*videos.to(picture), *heard[picture]}
                 barred.update(clip for one in own[picture] for clip in recordings[one])
-                sound = _drawn(len(rows), classes.to(picture), same, barred, random)
-                if sound is None:
+                free = _free(len(rows), classes.to(picture), same, barred)
+                if len(free) == 0:
                     skipped.append(picture)
                     continue
+                sound = int(free[int(random.integers(len(free)))])
                 heard[picture].append(sound)
                 found.append(Negative(rows[picture].id, rows[sound].id, kind))
                 left[kind] -= 1
@@ -139,35 +139,14 @@ class Alike:
         return self._places[self._values[place]]
 
 
-def _drawn(count: int, alike: list[int], same: bool, barred: set[int], random: np.random.Generator) -> int | None:
-    """One of `count` clips at random that is not `barred`: `alike`, or else not; None when there is none.
-
-    As quick for long lists as for short ones, since no list of all that may be drawn is made.
-    """
-    places = sorted((bisect_left(alike, clip), clip) for clip in barred)
-    inside = [place for place, clip in places if place < len(alike) and alike[place] == clip]
+def _free(count: int, alike: list[int], same: bool, barred: set[int]) -> Sequence[int] | I64:
+    """The clips, of `count`, that are not `barred`: of those that are `alike`, or else of the others; in order."""
     if same:
-        free = len(alike) - len(inside)
-        return alike[nth_left(int(random.integers(free)), len(alike), inside)] if free else None
-    outside = sorted(barred.difference(alike[place] for place in inside))
-    free = count - len(alike) - len(outside)
-    return nth_left(int(random.integers(free)), count, alike, outside) if free else None
-
-
-def nth_left(nth: int, count: int, *taken: list[int]) -> int:
-    """The number that comes `nth` (from 0) of those below `count` when some are taken: sorted, and each only once.
-
-    >>> [nth_left(nth, 6, [1, 4], [2]) for nth in range(3)]
-    [0, 3, 5]
-    """
-    low, high = nth, count - 1
-    while low < high:
-        middle = (low + high) // 2
-        if middle + 1 - sum(bisect_right(numbers, middle) for numbers in taken) > nth:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+        return [clip for clip in alike if clip not in barred]
+    free = np.ones(count, bool)
+    free[alike] = False
+    free[list(barred)] = False
+    return np.flatnonzero(free)
 
 
 def _recordings(rows: list[Row]) -> tuple[Alike, list[list[str]]]:
