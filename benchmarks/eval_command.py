@@ -32,8 +32,8 @@ COMMAND = """
 import json, sys, time
 from pathlib import Path
 from earsight import evaluation
-from earsight.cli import evaluations
 from earsight.cli.evaluate import Eval, run
+from earsight.report import write
 
 weights, on, data, device, out, told = sys.argv[1:]
 seconds = {"start": time.time() - float(Path(told).read_text())}
@@ -49,7 +49,7 @@ def clocked(module, name, what):
 
 clocked(evaluation, "evaluate_all", "passes")
 clocked(evaluation, "center_prior", "centre_prior")
-clocked(evaluations, "write_report", "report")
+clocked(write, "write_report", "report")
 run(Eval(weights=(Path(weights),), on=(on,), data=Path(data), device=device, out=Path(out), protocol=("official",)))
 seconds["all"] = time.time() - float(Path(told).read_text())
 Path(told).write_text(json.dumps(seconds))

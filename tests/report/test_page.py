@@ -13,9 +13,9 @@ import pytest
 
 from earsight.evaluation import Evaluation
 from earsight.protocols import get
-from earsight.report import page as page_module
+from earsight.report import write as write_module
 from earsight.report.figures import Tile
-from earsight.report.write import write_report
+from earsight.report.write import Attachments, write_report
 
 Make = Callable[..., Evaluation]
 EVIL = "<script>alert('x')</script>\"&"
@@ -43,8 +43,8 @@ class Seen(HTMLParser):
             self.text += data
 
 
-def look(folder: Path, *evaluations: Evaluation, **options: Any) -> Seen:
-    write_report(folder, evaluations, draws=10, **options)
+def look(folder: Path, *evaluations: Evaluation, **attached: Any) -> Seen:
+    write_report(folder, evaluations, Attachments(**attached), draws=10)
     seen = Seen()
     seen.feed((folder / "report.html").read_text(encoding="utf-8"))
     seen.close()
@@ -84,7 +84,7 @@ def test_words_of_users_are_words(make: Make, tmp_path: Path) -> None:
     model = make(model=EVIL, id=EVIL, failures=failures, set_name=EVIL, warnings=(EVIL,), kinds=("positive", EVIL))
     others = [make("shuffled", model=EVIL, set_name=EVIL, id=EVIL), make(model="other", set_name=EVIL)]
     tiles = {EVIL: [tile(caption=EVIL, id=EVIL)]}
-    seen = look(tmp_path, model, *others, tiles=tiles, extra={"command": EVIL, EVIL: {EVIL: EVIL}})
+    seen = look(tmp_path, model, *others, tiles=tiles, command=EVIL, values={EVIL: {EVIL: EVIL}})
     assert "script" not in {name for name, _ in seen.tags}
     assert not any(name.startswith("on") for _, attributes in seen.tags for name in attributes)
     assert seen.text.count(EVIL) > 12
@@ -93,7 +93,7 @@ def test_words_of_users_are_words(make: Make, tmp_path: Path) -> None:
 def test_the_page_says_what_counts(make: Make, tmp_path: Path) -> None:
     missing = tuple((f"gone{i}", f"/my/data/gone{i}.jpg: is not there.") for i in range(200))
     model, centre = make(failures=missing, rows=400), make("none", ciou=0.4, model="centre prior")
-    seen = look(tmp_path, model, make("shuffled", ciou=0.3), centre, extra={"command": "earsight eval runs/x --on set"})
+    seen = look(tmp_path, model, make("shuffled", ciou=0.3), centre, command="earsight eval runs/x --on set")
     for words in (
         "slavc on set:test",
         "200 of 400 clips are missing (50.0%)",
@@ -133,7 +133,7 @@ def test_half_a_list_makes_a_page_without_empty_plots(make: Make, tmp_path: Path
 def test_many_plots_are_linked_where_the_page_would_grow_too_large(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_module, "INLINE", 150_000)
+    monkeypatch.setattr(write_module, "INLINE", 150_000)
     seen = look(tmp_path, make(), make(model="other"))
     inside = len([name for name, _ in seen.tags if name == "img"])
     linked = set(re.findall(r"plots/[a-z0-9-]+?-set-test-other\.png", seen.text))

@@ -19,7 +19,7 @@ from earsight.protocols import get
 from earsight.report.figures import Tile
 from earsight.report.groups import lines
 from earsight.report.tables import percent, table
-from earsight.report.write import write_report
+from earsight.report.write import Attachments, write_report
 from earsight.types import Row
 
 EXACT = get("exact")
@@ -103,7 +103,7 @@ def test_a_report_holds_everything(tmp_path: Path) -> None:
     tile = Tile(np.zeros((3, 32, 32), dtype=np.uint8), np.eye(32, dtype=np.float32))
     tiles = {"A few": [tile], "Best": [tile, tile], "None": []}
     log = [{"step": 0, "loss": 1.0}, {"epoch": 1, "loss": 0.5}]
-    files = write(tmp_path / "report", ALL, tiles=tiles, log=log, extra={"seconds": 3})
+    files = write(tmp_path / "report", ALL, attached=Attachments(tiles, log, values={"seconds": 3}))
     assert {str(path.relative_to(tmp_path / "report")) for path in files} == {
         "report.html",
         "metrics.json",
@@ -131,7 +131,7 @@ def test_a_report_holds_everything(tmp_path: Path) -> None:
 
 
 def test_the_markdown_card_says_how_it_was_measured_and_what_is_missing(tmp_path: Path) -> None:
-    write(tmp_path, ALL, extra={"command": "earsight eval x --on toybox"})
+    write(tmp_path, ALL, attached=Attachments(command="earsight eval x --on toybox"))
     page = (tmp_path / "table.md").read_text()
     assert EXACT.hash in page
     assert "40 of 41 clips" in page
@@ -144,7 +144,7 @@ def test_the_markdown_card_says_how_it_was_measured_and_what_is_missing(tmp_path
 
 
 def test_metrics_say_what_the_card_says(tmp_path: Path) -> None:
-    write(tmp_path, ALL, extra={"command": "earsight eval /home/me/x --on toybox"})
+    write(tmp_path, ALL, attached=Attachments(command="earsight eval /home/me/x --on toybox"))
     text = (tmp_path / "metrics.json").read_text()
     assert "/data/of/mine" not in text
     assert "/home/me" not in text
@@ -174,7 +174,7 @@ def test_names_cannot_break_the_markdown_table(tmp_path: Path) -> None:
 def test_names_bring_no_link_and_no_codes_into_the_card(tmp_path: Path) -> None:
     evil = "![x](http://evil/a.png) \x1b[2J\u202e\ud800 `<img src=x>`\n# forged"
     failed = replace(some(model=evil), failures=((evil, evil),), warnings=(evil,), rows=41)
-    write(tmp_path, [failed], extra={"command": evil})
+    write(tmp_path, [failed], attached=Attachments(command=evil))
     for name in ("table.md", "report.html"):
         page = (tmp_path / name).read_text(encoding="utf-8")
         assert not set(page) & {"\x1b", "\u202e"}
@@ -192,7 +192,9 @@ def test_no_name_is_a_formula_and_none_is_missing_from_a_legend(
     records = replace(one.records, kind=costly)
     said: list[str] = []
     image = Tile(np.zeros((3, 32, 32), np.uint8), np.eye(32, dtype=np.float32), "hears $5 {and $\n\x1b[2J")
-    written = write(tmp_path, [replace(one, records=records)], tiles={"Best": [image]}, note=said.append)
+    written = write(
+        tmp_path, [replace(one, records=records)], attached=Attachments({"Best": [image]}), note=said.append
+    )
     assert said == []
     assert {path.name for path in written} >= {"confidence-toybox-extended.png", "overlays.png"}
     assert "Glyph" not in capsys.readouterr().err

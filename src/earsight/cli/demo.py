@@ -46,7 +46,7 @@ def run(settings: Demo) -> int:
     from earsight.report.gallery import groups
     from earsight.report.groups import lines
     from earsight.report.tables import table
-    from earsight.report.write import write_report
+    from earsight.report.write import Attachments, write_report
     from earsight.training.log import LOG, read_log
     from earsight.training.loop import train
 
@@ -85,9 +85,12 @@ def run(settings: Demo) -> int:
     write_report(
         out / "report",
         results,
-        tiles=groups(results[0], test, weights.model, threshold),
-        log=read_log(out / "run" / LOG),
-        extra={"command": command_line(again), "seed": seed, "calibration": calibration},
+        Attachments(
+            groups(results[0], test, weights.model, threshold),
+            read_log(out / "run" / LOG),
+            command_line(again),
+            {"seed": seed, "calibration": calibration},
+        ),
         force=force,
         note=note,
     )

@@ -16,15 +16,14 @@ from earsight.evaluation import Evaluation
 from earsight.files import refuse_existing
 from earsight.protocols import Protocol
 from earsight.report import card
-from earsight.report.figures import Tile
 from earsight.report.groups import lines
 from earsight.report.tables import table
-from earsight.report.write import write_report
 
 if TYPE_CHECKING:
     from earsight.checkpoint import Weights
     from earsight.cli.evaluate import Eval
     from earsight.cli.score import Score
+    from earsight.report.figures import Tile
 
 SHOWN = 10
 """Unreadable clips that are named on the screen."""
@@ -50,8 +49,10 @@ def present(
     else:
         say(page(evaluations))
     if (out := settings.out) is not None:
-        extra = {"command": command}
-        write_report(out, evaluations, tiles=tiles, extra=extra, force=settings.force, note=note)
+        from earsight.report.write import Attachments, write_report
+
+        attached = Attachments(tiles, command=command)
+        write_report(out, evaluations, attached, force=settings.force, note=note)
         note(f"report: {out / 'report.html'}")
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from earsight.errors import UsageError
 from earsight.escape import visible
 from earsight.metrics import interactive, loc_acc, negatives, sizes
-from earsight.metrics.base import TITLES, headings
+from earsight.metrics.base import headings
 from earsight.protocols import Protocol
 from earsight.report import tables
 from earsight.report.tables import percent
@@ -184,70 +184,83 @@ def lines(evaluations: Sequence[Evaluation]) -> list[dict[str, str]]:
     "F1 floor" is what accepting everything would score as max-F1. Values are in percent with two decimals; what is
     undefined or does not apply is a dash. Where there are several protocols, each line says its own.
     """
-    out: list[dict[str, str]] = []
     several = len({e.protocol.hash for e in evaluations}) > 1
     grouped = groups(evaluations)
     columns = headings({e.protocol.gamma for e in evaluations}, negatives=any(group.negatives for group in grouped))
-    for group in grouped:
-        start = {"set": group.set_name, **({"protocol": group.protocol.name} if several else {})}
-        out += [{**start, **line} for line in group_lines(group, columns)]
-    if any("IIoU" in line for line in out):  # all lines of a table have the same columns
-        out = [{**_but(line, "IIoU", "N"), "IIoU": line.get("IIoU", "-"), "N": line["N"]} for line in out]
-    return out
+    pictures = any(by_picture(group) for group in grouped)
+    return [
+        {"set": group.set_name, **({"protocol": group.protocol.name} if several else {}), **line}
+        for group in grouped
+        for line in group_lines(group, columns, pictures)
+    ]
 
 
-def group_lines(group: Group, columns: Mapping[str, str] | None = None) -> list[dict[str, str]]:
-    """The lines of one set and protocol; with IIoU where pictures are seen with several sounds.
+def group_lines(
+    group: Group, columns: Mapping[str, str] | None = None, pictures: bool | None = None
+) -> list[dict[str, str]]:
+    """The lines of one set and protocol.
 
-    `columns` are the main numbers with their headings, by default as they lead on the group's list.
+    `columns` are the main numbers with their headings, by default as they lead on the group's list. `pictures` asks for
+    IIoU too, by default where pictures have several sounds.
     """
     columns = columns or group.headings
+    several_sounds = by_picture(group)
+    pictures = bool(several_sounds) if pictures is None else pictures
+
+    def line(model: str, numbers: Mapping[str, str], floor: str, iiou: str, n: str) -> dict[str, str]:
+        found = {"model": model}
+        for name, title in columns.items():
+            found[title] = numbers.get(name, "-")
+            if name == "max_f1":  # beside the number that it is the floor of
+                found["F1 floor"] = floor
+        return {**found, **({"IIoU": iiou} if pictures else {}), "N": n}
+
     out = []
-    pictures = by_picture(group)
     for e in group.evaluations:
-        numbers = {title: percent(e.metrics.get(name, math.nan)) for name, title in columns.items()}
-        all_found = {"IIoU": _number(e, "iiou")} if pictures else {}
-        out.append({"model": called(e), **_with_floor(numbers, percent(e.floor)), **all_found, "N": str(e.n)})
+        numbers = {name: _number(e, name) for name in columns}
+        out.append(line(called(e), numbers, percent(e.floor), _number(e, "iiou"), str(e.n)))
     first = (*group.models, *group.evaluations)[0]
-    seen = first.records.positives
-    best = loc_acc.best_ciou(first.records.area[seen], group.protocol, first.records.support[seen])
-    most = {"IIoU": pictures[-1]["IIoU"]} if pictures else {}
-    blank = {**_with_floor(dict.fromkeys(columns.values(), "-"), "-"), **most, "N": "-"}
-    ceiling = {columns["loc_acc"]: percent(first.ceiling), columns["auc"]: percent(loc_acc.auc(best))}
-    return [*out, {"model": f"ceiling ({group.protocol.threshold})", **blank, **ceiling}]
+    positive = first.records.positives
+    best = loc_acc.best_ciou(first.records.area[positive], group.protocol, first.records.support[positive])
+    ceiling = {"loc_acc": percent(first.ceiling), "auc": percent(loc_acc.auc(best))}
+    iiou = several_sounds[-1]["IIoU"] if several_sounds else "-"
+    return [*out, line(f"ceiling ({group.protocol.threshold})", ceiling, "-", iiou, "-")]
+
+
+def details(group: Group) -> dict[str, list[dict[str, str]]]:
+    """The tables by size, by kind, by class and by picture under their titles, those that hold anything."""
+    alone = len(group.models) == 1  # else a column is a model, and the title says which number it holds
+    found = {
+        "By size of the source" if alone else "LocAcc by size of the source": by_size(group),
+        "By kind of negative" if alone else "max-F1 by kind of negative": by_kind(group),
+        "By class of the sound" if alone else "LocAcc by class of the sound": by_class(group),
+        "Pictures with several sounds: all sources found": by_picture(group),
+    }
+    return {title: rows for title, rows in found.items() if rows}
 
 
 def by_size(group: Group) -> list[dict[str, str]]:
     """LocAcc, and AP where there is one model, for sources of each size, beside the centre prior."""
     if not group.models:
         return []
-    first, alone = group.models[0], len(group.models) == 1
-    rows = []
-    for bucket, count in sizes.counts(first.records, group.protocol).items():
-        row = {"size": bucket, "clips": str(count)}
-        row |= _of_models(group, "LocAcc", f"loc_acc/{bucket}")
-        if alone:
-            row["AP"] = _number(first, f"ap/{bucket}")
-        row |= _of_centre(group, "LocAcc", f"loc_acc/{bucket}")
-        rows.append(row)
-    return _measured(rows)
+    first = group.models[0]
+    counts = sizes.counts(first.records, group.protocol)
+    more = {"AP": lambda part: _number(first, f"ap/{part}")} if len(group.models) == 1 else {}
+    return _by_part(group, "size", counts, ("LocAcc", "loc_acc"), more)
 
 
 def by_kind(group: Group) -> list[dict[str, str]]:
     """max-F1, and what else the confidence is worth where there is one model, against each kind of negative."""
     if not group.models:
         return []
-    first, alone = group.models[0], len(group.models) == 1
-    rows = []
-    for kind in negatives.kinds(first.records):
-        row = {"kind": kind, "clips": str(int((first.records.kind == kind).sum()))}
-        row |= _of_models(group, "max-F1", f"max_f1/{kind}")
-        if alone:
-            row["F1 floor"] = percent(negatives.floor(first.records, group.protocol, kind))
-            row["AUROC"] = _number(first, f"auroc/{kind}")
-            row["false alarms at 90% recall"] = _number(first, f"false_alarm_at_90/{kind}")
-        rows.append(row)
-    return _measured(rows)
+    first = group.models[0]
+    counts = {kind: int((first.records.kind == kind).sum()) for kind in negatives.kinds(first.records)}
+    more: dict[str, Callable[[str], str]] = {}
+    if len(group.models) == 1:
+        more["F1 floor"] = lambda kind: percent(negatives.floor(first.records, group.protocol, kind))
+        more["AUROC"] = lambda kind: _number(first, f"auroc/{kind}")
+        more["false alarms at 90% recall"] = lambda kind: _number(first, f"false_alarm_at_90/{kind}")
+    return _by_part(group, "kind", counts, ("max-F1", "max_f1"), more, centre=False)
 
 
 def by_class(group: Group) -> list[dict[str, str]]:
@@ -257,38 +270,23 @@ def by_class(group: Group) -> list[dict[str, str]]:
     """
     if not group.models:
         return []
-    first, alone = group.models[0], len(group.models) == 1
-    known = loc_acc.class_counts(first.records)
-    if not 1 < len(known) <= MOST_CLASSES:
+    first = group.models[0]
+    counts = loc_acc.class_counts(first.records)
+    if not 1 < len(counts) <= MOST_CLASSES:
         return []
-    rows = []
-    for name, count in known.items():
-        row = {"class": name, "clips": str(count)}
-        row |= _of_models(group, "LocAcc", f"loc_acc_of/{name}")
-        of_class = first.records.positives & (first.records.label == name)
-        area, support = first.records.area[of_class], first.records.support[of_class]
-        row["ceiling"] = percent(loc_acc.ceiling(area, group.protocol, support))
-        if alone:
-            row["pointing"] = _number(first, f"pointing_of/{name}")
-        row |= _of_centre(group, "LocAcc", f"loc_acc_of/{name}")
-        rows.append(row)
-    return _measured(rows)
 
+    def ceiling(name: str) -> str:
+        of_class = first.records.where(first.records.positives & (first.records.label == name))
+        return percent(loc_acc.ceiling(of_class.area, group.protocol, of_class.support))
 
-def _of_models(group: Group, title: str, number: str) -> dict[str, str]:
-    """A number of each model: under its title where there is one model, and under their names where there are more."""
-    alone = len(group.models) == 1
-    return {title if alone else called(e): _number(e, number) for e in group.models}
-
-
-def _of_centre(group: Group, title: str, number: str) -> dict[str, str]:
-    """The same of the centre prior, where there is one."""
-    name = f"centre prior: {title}" if len(group.models) == 1 else "centre prior"
-    return {name: _number(group.centre, number)} if group.centre else {}
+    more: dict[str, Callable[[str], str]] = {"ceiling": ceiling}
+    if len(group.models) == 1:
+        more["pointing"] = lambda name: _number(first, f"pointing_of/{name}")
+    return _by_part(group, "class", counts, ("LocAcc", "loc_acc_of"), more)
 
 
 def by_picture(group: Group) -> list[dict[str, str]]:
-    """How often all sources of a picture are found that is seen with several sounds, beside controls and ceiling."""
+    """How often all sources of a picture are found that has several sounds, beside controls and ceiling."""
     rows = []
     for e in group.evaluations:
         pictures = len(interactive.lowest_ciou(e.records))
@@ -304,18 +302,6 @@ def by_picture(group: Group) -> list[dict[str, str]]:
     return rows
 
 
-def details(group: Group) -> dict[str, list[dict[str, str]]]:
-    """The tables by size, by kind, by class and by picture under their titles, those that hold anything."""
-    alone = len(group.models) == 1  # else a column is a model, and the title says which number it holds
-    found = {
-        "By size of the source" if alone else "LocAcc by size of the source": by_size(group),
-        "By kind of negative" if alone else "max-F1 by kind of negative": by_kind(group),
-        "By class of the sound" if alone else "LocAcc by class of the sound": by_class(group),
-        "Pictures with several sounds: all sources found": by_picture(group),
-    }
-    return {title: rows for title, rows in found.items() if rows}
-
-
 def choices(protocol: Protocol, about: bool = True) -> list[dict[str, str]]:
     """Every choice of a protocol and, with `about`, what it decides."""
     words: dict[object, str] = {True: "yes", False: "no"}
@@ -327,24 +313,28 @@ def choices(protocol: Protocol, about: bool = True) -> list[dict[str, str]]:
     return rows
 
 
-def _with_floor(numbers: Mapping[str, str], floor: str) -> dict[str, str]:
-    """The floor goes right behind the number it is the floor of."""
-    out: dict[str, str] = {}
-    for title, value in numbers.items():
-        out[title] = value
-        if title == TITLES["max_f1"]:
-            out["F1 floor"] = floor
-    return out
+def _by_part(
+    group: Group,
+    column: str,
+    counts: Mapping[str, int],
+    number: tuple[str, str],
+    more: Mapping[str, Callable[[str], str]],
+    centre: bool = True,
+) -> list[dict[str, str]]:
+    """A number, its title and name, for each part of the clips, with `more` columns; none where nothing was measured.
 
-
-def _but(line: Mapping[str, str], *columns: str) -> dict[str, str]:
-    return {title: value for title, value in line.items() if title not in columns}
+    Its column has its title where there is one model; where there are more, there is one of each model's name.
+    """
+    (title, name), alone = number, len(group.models) == 1
+    rows = []
+    for part, count in counts.items():
+        row = {title if alone else called(e): _number(e, f"{name}/{part}") for e in group.models}
+        row |= {heading: value(part) for heading, value in more.items()}
+        if centre and group.centre:
+            row["centre prior: " + title if alone else "centre prior"] = _number(group.centre, f"{name}/{part}")
+        rows.append({column: part, "clips": str(count), **row})
+    return rows if any(value != "-" for row in rows for value in list(row.values())[2:]) else []
 
 
 def _number(e: Evaluation, name: str) -> str:
     return percent(e.metrics.get(name, math.nan))
-
-
-def _measured(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The rows, or none where all that they say is how many clips there are."""
-    return rows if any(value != "-" for row in rows for value in list(row.values())[2:]) else []
