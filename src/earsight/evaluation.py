@@ -23,6 +23,12 @@ AT_ONCE = 1024
 BARE = 0.01
 """Share of positives without ground truth above which an evaluation warns; VGG-SS has 2 of 5158."""
 
+ALIKE = (
+    "All confidences are equal: AP, max-F1 and AUROC say nothing about this model. Maps that were stretched one by one "
+    "have lost theirs; save them as the model gives them."
+)
+NO_POSITIVES = "No clip has a visible source: whether the model finds one was not measured."
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -126,6 +132,11 @@ class Evaluation:
             "warnings": list(self.warnings),
             **({"training": self.training} if self.training else {}),
         }
+
+
+def alike(e: Evaluation) -> bool:
+    """Whether all clips have the same confidence."""
+    return len(e.records) > 1 and len(np.unique(e.records.confidence)) == 1
 
 
 def need_truth(clip_set: ClipSet) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from earsight.cli import main
 from earsight.data.clips import open_set
 from earsight.data.sets import toybox
 from earsight.mapfile import arrays as npz
+from tiny import coco_trees
 
 Captured = pytest.CaptureFixture[str]
 
@@ -260,3 +263,22 @@ def test_maps_of_negatives_alone_are_warned_of(
     captured = capsys.readouterr()
     assert "warning: No clip has a visible source: whether the model finds one was not measured." in captured.err
     assert "nan" not in captured.out.lower()
+
+
+@pytest.mark.parametrize("on", ["vggss:test", "coco_esc:val"])
+def test_torch_and_most_of_the_package_are_not_loaded(on: str, shared: Path, tmp_path: Path) -> None:
+    folders = {"vggss:test": shared / "metadata", "coco_esc:val": tmp_path / "media"}
+    coco_trees.folder(tmp_path / "media", ())
+    ids = [row.id for row in open_set(on, folders[on]).rows][:100]
+    np.savez(tmp_path / "x.npz", id=np.array(ids), maps=np.random.default_rng(0).uniform(size=(len(ids), 7, 7)))
+    args = ["score", str(tmp_path / "x.npz"), "--on", on, "--data", str(folders[on]), "--allow-missing"]
+    code = (
+        "import sys; from earsight.cli import main; code = main(sys.argv[1:]); "
+        "ours = [name for name in sys.modules if name.split('.')[0] == 'earsight']; "
+        "heavy = {'torch', 'av', 'PIL', 'matplotlib', 'pyarrow', 'onnxruntime', 'jinja2'}.intersection(sys.modules); "
+        "print(code, len(ours), sorted(heavy), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, check=True)
+    status, count, heavy = done.stderr.splitlines()[-1].split(" ", 2)
+    assert (status, heavy) == ("0", "[]")
+    assert int(count) <= 50

@@ -19,8 +19,8 @@ from earsight.data import negatives
 from earsight.data.clips import Limited, open_set
 from earsight.data.controls import with_audio
 from earsight.data.loading import Loader, eval_batches
-from earsight.data.manifest import MANIFEST
-from earsight.data.pack import Packed, find, verify
+from earsight.data.manifest import MANIFEST, find
+from earsight.data.pack import Packed, verify
 from earsight.data.reader import Reader, SampleSpec
 from earsight.data.sampler import BatchSampler, SampleRequest
 from earsight.data.shard import Shard, Stored

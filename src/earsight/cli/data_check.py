@@ -118,8 +118,7 @@ def _write(out: Path, found: Findings) -> None:
 def packs_of(spec: str, data: Path | None) -> list[Path]:
     """The folders of packed splits that a command means: of PACK all, of SET with a pack as its data that one."""
     from earsight.data.clips import with_split
-    from earsight.data.manifest import is_pack, splits_in
-    from earsight.data.pack import find
+    from earsight.data.manifest import find, is_pack, splits_in
 
     if data is not None and is_pack(data) and "+" not in spec:
         name, _, split = with_split(spec).partition(":")

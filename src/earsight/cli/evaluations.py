@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from earsight import protocols, registry
 from earsight.cli.screen import note, say, say_json
-from earsight.data.audit import leaks
 from earsight.data.clips import ClipSet, open_set, with_split
 from earsight.errors import EarsightError, UsageError
 from earsight.escape import visible
-from earsight.evaluation import Evaluation
+from earsight.evaluation import ALIKE, NO_POSITIVES, Evaluation, alike
 from earsight.files import refuse_existing
 from earsight.protocols import Protocol
-from earsight.report import card
 from earsight.report.groups import lines
 from earsight.report.tables import table
 
@@ -40,10 +38,10 @@ def present(
         note(f"not read, and not counted: {len(failed) - SHOWN} more; --json and the report name all of them")
     for warning in dict.fromkeys(warning for e in evaluations for warning in e.warnings):
         note(f"warning: {warning}")
-    if any(card.alike(e) for e in evaluations if e.audio == "real"):
-        note(f"warning: {card.ALIKE}")
+    if any(alike(e) for e in evaluations if e.audio == "real"):
+        note(f"warning: {ALIKE}")
     if not all(e.records.positives.any() for e in evaluations):
-        note(f"warning: {card.NO_POSITIVES}")
+        note(f"warning: {NO_POSITIVES}")
     if settings.json:
         say_json({"evaluations": [e.to_json() for e in evaluations]})
     else:
@@ -133,6 +131,8 @@ def _whole_name(spec: str, role: str) -> str:
 
 def leaks_of(loaded: Weights, data: Path | None, clip_set: ClipSet) -> tuple[str, ...]:
     """What the list that the weights were trained on shares with the set, as a warning; nothing when unknown."""
+    from earsight.data.audit import leaks
+
     job = _job(loaded)
     if not job:
         return ()

@@ -66,7 +66,6 @@ class Score:
 def run(settings: Score) -> int:
     """Score the maps, and those of the controls where they are named; a report goes to `out`. Reads no media."""
     from earsight.cli.evaluations import present, refuse_report
-    from earsight.data.audit import leaks
     from earsight.data.clips import open_set
     from earsight.evaluation import center_prior
     from earsight.mapfile import open_maps
@@ -89,7 +88,11 @@ def run(settings: Score) -> int:
     for file in files.values():  # what is wrong with any of them is said before the work on the first
         match(file, clip_set, allowed)
         need_confidence(file, how)
-    leak = leaks(settings.trained_on, settings.data, clip_set, must=True) if settings.trained_on else None
+    leak = ""
+    if settings.trained_on:
+        from earsight.data.audit import leaks
+
+        leak = leaks(settings.trained_on, settings.data, clip_set, must=True) or ""
     settings = replace(settings, name=visible(settings.name.strip()))
     name = settings.name or (called(files["real"]) if files else "")
     found: list[Evaluation] = []

@@ -19,7 +19,7 @@ from pathlib import Path
 from earsight import registry
 from earsight.data.clips import ClipSet, Derived, open_set
 from earsight.data.files import read_names
-from earsight.data.manifest import is_pack
+from earsight.data.manifest import find, is_pack
 from earsight.errors import DataError, EarsightError, UsageError
 from earsight.media.accept import CLIPS, PICTURES
 from earsight.types import Row
@@ -114,7 +114,6 @@ class Listing:
 def _is_packed(data: Path | None, spec: str) -> bool:
     if data is None or not is_pack(data):
         return False
-    from earsight.data.pack import find  # which takes pyarrow, and lists alone do without it
 
     return find(data, spec) is not None
 

@@ -223,10 +223,14 @@ def _packed(data: Path | None, spec: str) -> ClipSet | None:
     """The packed clips of "name:split", when `data` is a pack."""
     if data is None:
         return None
-    from earsight.data.pack import Packed, find  # which is a kind of set itself
+    from earsight.data.manifest import find
 
     folder = find(data, spec)
-    return None if folder is None else Packed(folder, spec)
+    if folder is None:
+        return None
+    from earsight.data.pack import Packed  # which is a kind of set itself
+
+    return Packed(folder, spec)
 
 
 def fit_waveform(waveform: W, rate: int, time: float, samples: int) -> W:

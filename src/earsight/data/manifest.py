@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from inspect import signature
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from earsight import files
+from earsight import files, registry
 from earsight.config import from_json, need
 from earsight.data.clips import ClipSet
 from earsight.errors import DataError, UsageError
@@ -208,3 +209,32 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise DataError(f"Expected names and values in {path}, but got others. Prepare the pack again.")
     return values
+
+
+def find(data: Path, spec: str) -> Path | None:
+    """The folder of "set:split" when `data` is a pack; None when it is a folder of another kind.
+
+    None also for sets whose pictures and sounds are packed apart (manifest.Plan): they open packs themselves.
+    """
+    if not is_pack(data) and is_split(data) and is_pack(data.parent):
+        data = data.parent
+    folder = data / spec.replace(":", "-")  # which is no reason to refuse a set of files with an odd split
+    if (folder / MANIFEST).is_file():
+        return folder
+    if not is_pack(data) or hasattr(registry.load("set", spec.partition(":")[0]), "plan"):
+        return None
+    there = [read_manifest(one).set for one in splits_in(data) if (one / MANIFEST).is_file()]
+    got = "an unfinished one" if (folder / BEGUN).is_file() else ", ".join(there) or "nothing"
+    raise UsageError(
+        f"Expected {spec} in the pack {data}, but got {got}. "
+        f"Run: earsight data prepare {spec}{data_flag(spec)} --out {data}"
+    )
+
+
+def data_flag(spec: str) -> str:
+    """The flag for a set's folder of media; nothing for a set that opens without one."""
+    name = spec.partition(":")[0]
+    if not registry.may_import(name):  # it may be the pack that names it
+        return " --data DIR"
+    takes = signature(registry.load("set", name).open).parameters.get("data")
+    return "" if takes is not None and takes.default is None else " --data DIR"

@@ -16,25 +16,20 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import signature
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
-from earsight import registry
 from earsight.data.clips import ClipSet, sound_window
 from earsight.data.jpeg import decode_jpeg
 from earsight.data.manifest import (
-    BEGUN,
     MANIFEST,
     Failed,
     Manifest,
     damaged,
-    is_pack,
-    is_split,
+    data_flag,
     read_manifest,
     shard_path,
-    splits_in,
 )
 from earsight.data.parallel import in_order
 from earsight.errors import DataError, MediaError, UsageError
@@ -47,35 +42,6 @@ if TYPE_CHECKING:  # sets are opened without pyarrow, as long as they are in no 
 LONGEST = 65_500
 """Longest side of a JPEG picture."""
 PIXELS = Limits().max_pixels
-
-
-def find(data: Path, spec: str) -> Path | None:
-    """The folder of "set:split" when `data` is a pack; None when it is a folder of another kind.
-
-    None also for sets whose pictures and sounds are packed apart (manifest.Plan): they open packs themselves.
-    """
-    if not is_pack(data) and is_split(data) and is_pack(data.parent):
-        data = data.parent
-    folder = data / spec.replace(":", "-")  # which is no reason to refuse a set of files with an odd split
-    if (folder / MANIFEST).is_file():
-        return folder
-    if not is_pack(data) or hasattr(registry.load("set", spec.partition(":")[0]), "plan"):
-        return None
-    there = [read_manifest(one).set for one in splits_in(data) if (one / MANIFEST).is_file()]
-    got = "an unfinished one" if (folder / BEGUN).is_file() else ", ".join(there) or "nothing"
-    raise UsageError(
-        f"Expected {spec} in the pack {data}, but got {got}. "
-        f"Run: earsight data prepare {spec}{_data_flag(spec)} --out {data}"
-    )
-
-
-def _data_flag(spec: str) -> str:
-    """The flag for a set's folder of media; nothing for a set that opens without one."""
-    name = spec.partition(":")[0]
-    if not registry.may_import(name):  # it may be the pack that names it
-        return " --data DIR"
-    takes = signature(registry.load("set", name).open).parameters.get("data")
-    return "" if takes is not None and takes.default is None else " --data DIR"
 
 
 class Packed(ClipSet):
@@ -136,7 +102,7 @@ class Packed(ClipSet):
             raise UsageError(
                 f"Expected {seconds:g} s of sound at {rate} samples per second, but {self.manifest.set} was packed in "
                 f"{self.folder.parent} with {packed.seconds:g} s at {packed.rate}. Run: earsight data prepare "
-                f"{self._prepared or self.manifest.set + _data_flag(self.manifest.set)} --out OTHER --rate {rate} "
+                f"{self._prepared or self.manifest.set + data_flag(self.manifest.set)} --out OTHER --rate {rate} "
                 f"--seconds {max(seconds, packed.seconds):g}"
             )
 

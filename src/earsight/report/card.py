@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from earsight.escape import visible
+from earsight.evaluation import ALIKE, NO_POSITIVES, alike
 from earsight.metrics.base import TITLES, defined, hits
 from earsight.report import bootstrap
 from earsight.report.bootstrap import Difference
@@ -28,11 +27,6 @@ LISTENS = 0.005
 """What a model must lose at least, with another sound, to count as one that listens."""
 MISSING = 0.01
 """Share of missing clips above which a report warns."""
-ALIKE = (
-    "All confidences are equal: AP, max-F1 and AUROC say nothing about this model. Maps that were stretched one by one "
-    "have lost theirs; save them as the model gives them."
-)
-NO_POSITIVES = "No clip has a visible source: whether the model finds one was not measured."
 
 
 @dataclass(frozen=True)
@@ -209,11 +203,6 @@ def warnings_of(
         )
     found += filter(None, (_about_listening(audio, drop) for audio, drop in drops.items()))
     return tuple(dict.fromkeys(found))
-
-
-def alike(e: Evaluation) -> bool:
-    """Whether all clips have the same confidence."""
-    return len(e.records) > 1 and len(np.unique(e.records.confidence)) == 1
 
 
 def _about_the_list(e: Evaluation) -> list[str]:
