@@ -16,13 +16,13 @@ import numpy as np
 
 from earsight import protocols
 from earsight.checkpoint import load_weights
-from earsight.cli.evaluations import threshold_of
 from earsight.data.clips import ClipSet, Some, open_set
 from earsight.data.truth import truth_map
 from earsight.metrics.sizes import NAMES, SIDES
 from earsight.model_evaluation import EvalSettings, evaluate_all
 from earsight.report.figures import overlay_grid, save
 from earsight.report.gallery import tiles
+from earsight.report.training import threshold_of
 from studies.coco_esc.trials import EXTENDED
 
 GRID = Path(__file__).parents[2] / "docs" / "img" / "coco_esc_grid.png"

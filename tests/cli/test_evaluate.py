@@ -16,7 +16,6 @@ from earsight import protocols
 from earsight.checkpoint import Weights
 from earsight.cli import main
 from earsight.cli.evaluate import model_names, pictures
-from earsight.cli.evaluations import leaks_of
 from earsight.data import clips
 from earsight.data.clips import open_set
 from earsight.data.sets import toybox
@@ -24,6 +23,7 @@ from earsight.errors import MediaError, UsageError
 from earsight.methods import slavc
 from earsight.model_evaluation import EvalSettings, evaluate
 from earsight.models.image import ResNetImage
+from earsight.report.training import leaks_of
 from earsight.types import Clip
 from tiny import INPUTS, config
 

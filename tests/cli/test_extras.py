@@ -99,13 +99,18 @@ def maps(tmp_path: Path) -> Path:
     return tmp_path / "theirs.npz"
 
 
-def test_reports_are_compared_without_an_extra(maps: Path, tmp_path: Path) -> None:
-    report = tmp_path / "report"
-    assert main(["score", str(maps), "--on", "toybox", "--out", str(report)]) == 0
+def test_scores_and_comparisons_need_no_extra(maps: Path, tmp_path: Path) -> None:
+    reports = [tmp_path / "one", tmp_path / "two"]
+    score = ["score", str(maps), "--on", "toybox", "--protocol", "exact", "--trained-on", "toybox:train"]
     done = without_extras(
-        ["compare", str(report)], ["compare", "--table", "table3", "--format", "latex"], ["show", str(report)]
+        [*score, "--shuffled", str(maps), "--out", str(reports[0])],
+        [*score, "--name", "other", "--out", str(reports[1])],
+        ["compare", *map(str, reports), "--draws", "100"],
+        ["compare", "--table", "table3", "--format", "latex"],
+        ["show", str(reports[0])],
     )
     assert done.returncode == 0, done.stderr
+    assert (reports[0] / "report.html").is_file()
 
 
 @pytest.mark.parametrize(

@@ -234,7 +234,7 @@ def test_the_command_to_type_again_has_every_flag_that_changes_the_report(
     maps: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr("earsight.cli.evaluations.present", lambda found, settings, command: told.append(command))
+    monkeypatch.setattr("earsight.cli.score.present", lambda found, settings, command: told.append(command))
     flags = ["--protocol", "exact", "--bounds", "0.0", "1.0", "--silent", str(maps), "--trained-on", "toybox:train"]
     flags += ["--allow-missing", "--ignore-extra", "--name", "two words"]
     assert main(["score", str(maps), "--on", "toybox", *flags]) == 0

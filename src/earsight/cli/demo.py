@@ -35,7 +35,6 @@ def run(settings: Demo) -> int:
     import torch
 
     from earsight.checkpoint import load_weights
-    from earsight.cli.evaluations import threshold_of, training_of
     from earsight.data.clips import open_set
     from earsight.data.controls import Audio
     from earsight.data.toys.video import write_film
@@ -46,6 +45,7 @@ def run(settings: Demo) -> int:
     from earsight.report.gallery import groups
     from earsight.report.groups import lines
     from earsight.report.tables import table
+    from earsight.report.training import threshold_of, training_of
     from earsight.report.write import Attachments, write_report
     from earsight.training.log import LOG, read_log
     from earsight.training.loop import train

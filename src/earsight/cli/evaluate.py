@@ -8,22 +8,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from earsight import protocols, registry
-from earsight.cli.screen import note, progress
+from earsight.cli.screen import note, progress, say, say_json
 from earsight.cli.settings import Device, Many, Switch, command_line, imports_frozen, need_once, require, word
 from earsight.config import need, need_workers
 from earsight.errors import EarsightError, UsageError
+from earsight.escape import visible
 from earsight.files import refuse_existing
 
 if TYPE_CHECKING:
     import torch
 
     from earsight.checkpoint import Weights
+    from earsight.cli.score import Score
     from earsight.data.clips import ClipSet
     from earsight.data.controls import Audio
     from earsight.evaluation import Evaluation, Failures
     from earsight.object_prior import ObjectPrior
     from earsight.protocols import Protocol
     from earsight.report.figures import Tile
+
+SHOWN = 10
+"""Unreadable clips that are named on the screen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,12 +94,12 @@ def run(settings: Eval) -> int:
     """
     require("train", "torch", "torchvision")
     from earsight import distributed
-    from earsight.cli.evaluations import leaks_of, present, refuse_report, threshold_of
     from earsight.data.clips import open_set
     from earsight.data.controls import Audio
     from earsight.device import own_device, pick_device
     from earsight.evaluation import center_prior, need_truth
     from earsight.object_prior import ObjectPrior
+    from earsight.report.training import leaks_of, threshold_of
 
     weights, on, out, save_maps = settings.weights, settings.on, settings.out, settings.save_maps
     need(len(weights) > 0, "at least one weights file or run", "none", "For example: earsight eval RUN --on toybox")
@@ -156,14 +161,15 @@ def run(settings: Eval) -> int:
 def loaded(path: Path, device: torch.device, name: str, prior: ObjectPrior | None, settings: Eval) -> Model:
     """A model as it is measured, with the object prior in its maps where one is asked for."""
     from earsight.checkpoint import load_weights
-    from earsight.cli.evaluations import training_of
     from earsight.header import find_weights
+    from earsight.report.training import training_of
 
     weights = load_weights(path, device)
     name = f"{name} ({weights.model.remark})" if weights.model.remark else name
     if prior is not None:
         weights, name = prior.added_to(weights), f"{name} + {prior.name}"
-    how = protocols_of(weights, settings.protocol, settings.level)
+    names = settings.protocol or (weights.meta.get("protocol", "exact"),)
+    how = protocols_of(names, settings.level, weights.meta.get("universal_level"))
     if settings.save_maps is not None:
         need_dense(how)
     warnings = prior.warnings(how) if prior is not None else ()
@@ -213,14 +219,66 @@ def save(path: Path, evaluation: Evaluation, settings: Eval) -> None:
     note(f"maps: {path}; next: {command_line(score, on.partition(':')[0])}")
 
 
-def protocols_of(loaded: Weights, names: Sequence[str], level: float | None) -> list[Protocol]:
-    """The protocols asked for, or the one the weights were made with; each once."""
-    from earsight.cli.evaluations import need_universal
+def present(
+    evaluations: Sequence[Evaluation], settings: Eval | Score, command: str, tiles: Mapping[str, Sequence[Tile]] = {}
+) -> None:
+    """Print the table or JSON, name what is missing and what to be wary of, and write the report """
+    from earsight.evaluation import ALIKE, NO_POSITIVES, alike
 
-    given = level if level is not None else loaded.meta.get("universal_level")
-    asked = [protocols.get(name) for name in list(names) or [loaded.meta.get("protocol", "exact")]]
-    need_universal(asked, level)
-    return list(dict.fromkeys(protocols.at_level(one, given) for one in asked))
+    failed = dict(failure for e in evaluations for failure in e.failures)
+    for id, reason in list(failed.items())[:SHOWN]:
+        note(f"not read, and not counted: {id}: {reason}")
+    if len(failed) > SHOWN:
+        note(f"not read, and not counted: {len(failed) - SHOWN} more; --json and the report name all of them")
+    for warning in dict.fromkeys(warning for e in evaluations for warning in e.warnings):
+        note(f"warning: {warning}")
+    if any(alike(e) for e in evaluations if e.audio == "real"):
+        note(f"warning: {ALIKE}")
+    if not all(e.records.positives.any() for e in evaluations):
+        note(f"warning: {NO_POSITIVES}")
+    if settings.json:
+        say_json({"evaluations": [e.to_json() for e in evaluations]})
+    else:
+        say(page(evaluations))
+    if (out := settings.out) is not None:
+        from earsight.report.write import Attachments, write_report
+
+        write_report(out, evaluations, Attachments(tiles, command=command), force=settings.force, note=note)
+        note(f"report: {out / 'report.html'}")
+
+
+def page(evaluations: Sequence[Evaluation]) -> str:
+    """The table, and under it what each set was measured with."""
+    from earsight.report.groups import lines
+    from earsight.report.tables import table
+
+    measured = dict.fromkeys(
+        visible(
+            f"{e.set_name}: protocol {e.protocol}, {e.protocol.map} maps thresholded, list {e.list_hash} ({e.n} clips)"
+        )
+        for e in evaluations
+    )
+    return "\n".join([table(lines(evaluations)), "", "Values in percent.", *measured])
+
+
+def refuse_report(settings: Eval | Score) -> None:
+    """Raise when there is a report in the folder that may not be replaced, or when none can be written there."""
+    if (out := settings.out) is None:
+        return
+    if not settings.force and (out / "metrics.json").exists():
+        raise UsageError(f"Expected a folder without a report, but {out} has one. Use --force to replace it.")
+    refuse_existing([out / name for name in ("report.html", "metrics.json", "table.md")], settings.force)
+
+
+def protocols_of(names: Sequence[str], level: float | None, stored: float | None = None) -> list[Protocol]:
+    """The protocols of these names, each once; the universal level is the one asked for, or stored with weights."""
+    asked = [protocols.get(name) for name in names]
+    if level is not None and not any(one.threshold == "universal" for one in asked):
+        raise UsageError(
+            f"Expected the protocol universal with --level, but got {', '.join(one.name for one in asked)}. "
+            "Add --protocol universal, or write exact:threshold=absolute,level=SCORE."
+        )
+    return list(dict.fromkeys(protocols.at_level(one, stored if level is None else level) for one in asked))
 
 
 def need_dense(asked: Sequence[Protocol]) -> None:
@@ -238,8 +296,8 @@ def pictures(many: Sequence[Evaluation], clip_set: ClipSet, loaded: Weights) -> 
 
     Without a clip that cannot be read again there are none, and the numbers stay.
     """
-    from earsight.cli.evaluations import threshold_of
     from earsight.report import gallery
+    from earsight.report.training import threshold_of
 
     for one in many:
         if one.protocol.threshold != "adaptive":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from earsight import protocols
+from earsight.cli.evaluate import present, protocols_of, refuse_report
 from earsight.cli.screen import progress
 from earsight.cli.settings import Switch, command_line, word
 from earsight.config import need
@@ -18,7 +18,6 @@ from earsight.escape import visible
 
 if TYPE_CHECKING:
     from earsight.evaluation import Evaluation
-    from earsight.protocols import Protocol
 
 CENTER = "center-prior"
 """In place of maps: the centre prior alone, with the ceiling of each protocol."""
@@ -65,13 +64,14 @@ class Score:
 
 def run(settings: Score) -> int:
     """Score the maps, and those of the controls where they are named; a report goes to `out`. Reads no media."""
-    from earsight.cli.evaluations import present, refuse_report
     from earsight.data.clips import open_set
     from earsight.evaluation import center_prior
     from earsight.mapfile import open_maps
     from earsight.score_file import ScoreSettings, called, match, need_confidence, score_file
 
     refuse_report(settings)
+    known = f"Known: {', '.join(protocols.PROTOCOLS)}."
+    need(len(settings.protocol) > 0, "at least one protocol after --protocol", "none", known)
     how = protocols_of(settings.protocol, settings.level)
     if str(settings.maps) == CENTER:
         need_no_maps(settings)
@@ -116,13 +116,3 @@ def need_no_maps(settings: Score) -> None:
         raise UsageError(
             f"Expected {CENTER} alone, which has no maps, but got {unused[0]} with it. Leave {unused[0]} out."
         )
-
-
-def protocols_of(specs: Sequence[str], level: float | None) -> list[Protocol]:
-    """The protocols asked for, each once, with the universal level filled in."""
-    from earsight.cli.evaluations import need_universal
-
-    need(len(specs) > 0, "at least one protocol after --protocol", "none", f"Known: {', '.join(protocols.PROTOCOLS)}.")
-    asked = [protocols.get(spec) for spec in specs]
-    need_universal(asked, level)
-    return list(dict.fromkeys(protocols.at_level(one, level) for one in asked))
