@@ -45,7 +45,7 @@ def _weights(path: Path, threshold: float) -> Path:
 
 @pytest.fixture(scope="session")
 def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """good.mp4, longer.mp4, long.mp4, mute.mp4, tone.wav, picture.png, broken.mp4, text.mp4, wide.mp4."""
+    """Good ones, and such as are too long, mute, silent, on one channel, no video, broken, no media, or too wide."""
     import make
     import numpy as np
 
@@ -54,6 +54,9 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make.steps(folder / "longer.mp4", 2.0, 10)
     make.steps(folder / "long.mp4", 9.0, 2)
     make.steps(folder / "mute.mp4", 1.0, 10, sound=False)
+    still = [make.gray_frame(9)] * 10
+    make.video(folder / "silent.mp4", still, [k / 10 for k in range(10)], np.zeros(make.RATE, np.float32))
+    one_channel(good, folder / "left.mkv")
     make.sound_file(folder / "tone.wav", make.chirp(0.6))
     make.picture(folder / "picture.png", make.corners())
     (folder / "broken.mp4").write_bytes(good.read_bytes()[: good.stat().st_size // 3])
@@ -62,17 +65,36 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def one_channel(clip: Path, to: Path) -> None:
+    """Write a clip's pictures with a stereo sound whose right channel is silent."""
+    import av
+    import make
+    import numpy as np
+
+    with av.open(str(clip)) as source, av.open(str(to), "w") as out:
+        pictures = out.add_stream_from_template(source.streams.video[0])
+        track = out.add_stream("flac", rate=make.RATE)
+        track.codec_context.layout = "stereo"
+        for packet in source.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = pictures
+                out.mux(packet)
+        left = make.chirp(1.0)
+        make._encode_sound(out, track, np.stack([left, 0 * left]), make.RATE, 0.0, "stereo")
+
+
 @contextmanager
-def serve(*flags: object) -> Iterator[tuple[str, int, Path]]:
+def serve(*flags: object, log: Path | None = None, **environment: str) -> Iterator[tuple[str, int, Path]]:
     """Run `earsight app`; gives its address, its process, and the folder that it keeps its files in."""
     import tempfile
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, (log or Path(os.devnull)).open("w") as messages:
         process = subprocess.Popen(
             [sys.executable, "-m", "earsight", "app", *map(str, flags), "--port", "0", "--device", "cpu"],
             stdout=subprocess.PIPE,
+            stderr=messages if log else None,
             text=True,
-            env={**os.environ, "TMPDIR": folder, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "TMPDIR": folder, "OMP_NUM_THREADS": "1", **environment},
         )
         try:
             said = process.stdout.readline() if process.stdout else ""
@@ -89,10 +111,16 @@ SMALL = ("--max-mb", 1, "--max-seconds", 5, "--max-pixels", 1_000_000, "--max-ru
 
 
 @pytest.fixture(scope="session")
-def page(weights: Path, doubting: Path) -> Iterator[str]:
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the running page writes on stderr."""
+    return tmp_path_factory.mktemp("log") / "stderr"
+
+
+@pytest.fixture(scope="session")
+def page(weights: Path, doubting: Path, log: Path) -> Iterator[str]:
     """A running page with two models that always disagree."""
-    pytest.importorskip("gradio", reason="Gradio is not installed: pip install -e '.[app]'")
-    with serve(weights, doubting, *SMALL) as (address, _, _):
+    pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install -e '.[app]'")
+    with serve(weights, doubting, *SMALL, log=log) as (address, _, _):
         yield address
 
 
@@ -104,5 +132,5 @@ def visitor(page: str) -> Iterator[Visitor]:
 
 @pytest.fixture(scope="session")
 def serving() -> Callable[..., object]:
-    pytest.importorskip("gradio", reason="Gradio is not installed: pip install -e '.[app]'")
+    pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install -e '.[app]'")
     return serve

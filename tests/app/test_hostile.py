@@ -39,7 +39,7 @@ def test_page_survives_hostile_uploads(serving, weights: Path, clips: Path, tmp_
         record_property("outcomes", dict(outcomes))
         record_property("megabytes", (round(begin), round(end)))
         assert end < 1.2 * begin, f"{begin:.0f} MB became {end:.0f} MB"
-        assert httpx.get(f"{address}gradio_api/file=/etc/passwd").status_code == 403
+        assert httpx.get(f"{address}results/..%2f..%2f/etc%2fpasswd").status_code == 404
     assert not list(folder.rglob("pwned"))
     assert not Path("pwned").exists()
 
@@ -55,21 +55,20 @@ def _attempt(visitor: Visitor, name: str, data: bytes) -> str:
         assert sent.status_code in (400, 413), sent.text
         assert REFUSAL.search(sent.text), sent.text
         return "not taken"
-    path = Path(sent.json()[0])
-    assert path.parent.parent.name == "page"
-    assert re.fullmatch(r"clip\.[a-z0-9]+", path.name)
-    answer = visitor.ask(str(path))
+    assert re.fullmatch('{"upload":"[0-9a-f]{32}"}', sent.text)
+    answer = visitor.ask(sent.json()["upload"])
     if not answer.message:
         return "localized"  # some breaks leave a clip that can be used
     assert REFUSAL.search(answer.message), answer.message
     assert "earsight-app" not in answer.message
+    assert "/" not in answer.message.replace("“", ""), answer.message
     return "refused" if "broke off" not in answer.message and "takes longer" not in answer.message else "stopped"
 
 
 def _settled(process: int, kept: Path) -> float:
     """Megabytes of the page's processes once all files of visitors are swept."""
     for _ in range(300):
-        if not [one for one in (kept / "page").iterdir() if one.name != "samples"]:
+        if not list((kept / "files").iterdir()):
             break
         time.sleep(0.1)
     return sum(_megabytes(one) for one in (process, *_children(process)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -11,14 +13,12 @@ from fractions import Fraction
 from pathlib import Path
 
 import make
+import numpy as np
 import pytest
 
-from earsight.app import nursery
+from earsight.app.fork_server import first_line
 from earsight.app.limits import PageLimits
-from earsight.app.samples import write_samples
-from earsight.app.shelf import Shelf
-from earsight.app.visit import OTHER, OWN, Desk
-from earsight.app.worker import Worker, WorkError
+from earsight.app.worker import CancelledError, Worker, WorkError
 from earsight.errors import EarsightError
 
 pytestmark = pytest.mark.slow
@@ -34,17 +34,32 @@ def worker(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def test_clip_is_answered_with_files_and_progress(worker: Worker, clips: Path, tmp_path: Path) -> None:
-    told: list[float] = []
-    (found,) = worker.ask(clips / "good.mp4", None, tmp_path, told.append)
+    shares: list[float] = []
+    (found,) = worker.ask(clips / "good.mp4", None, tmp_path, shares.append)
     assert [item[1] for item in found["items"]] == ["visible source"] * 4
-    assert told == sorted(told)
-    names = sorted(one.name for one in tmp_path.iterdir())
-    assert names == ["earsight-1.json", "earsight-1.mp4", *(f"frame-1-000{k}.jpg" for k in range(4))]
+    assert shares == sorted(shares)
+    assert shares
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["earsight-1.json", "earsight-1.mp4"]
+
+
+def test_photo_with_a_sound_gives_a_picture(worker: Worker, clips: Path, tmp_path: Path) -> None:
+    (found,) = worker.ask(clips / "picture.png", clips / "tone.wav", tmp_path, lambda share: None)
+    assert [item[1] for item in found["items"]] == ["visible source"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["earsight-1.json", "earsight-1.png"]
+
+
+def test_sound_on_one_channel_only_is_heard(worker: Worker, clips: Path, tmp_path: Path) -> None:
+    left = make.chirp(1.0)
+    for name, channels in (("left", [left, 0 * left]), ("both", [left, left]), ("none", [0 * left, 0 * left])):
+        make.sound_file(tmp_path / f"{name}.wav", np.stack(channels), layout="stereo")
+        out = _folder(tmp_path / name)
+        (found,) = worker.ask(clips / "mute.mp4", tmp_path / f"{name}.wav", out, lambda share: None)
+        assert {item[1] for item in found["items"]} == {"silent" if name == "none" else "visible source"}
 
 
 @pytest.mark.parametrize("swap", [False, True])
 @pytest.mark.parametrize(("seconds", "cut"), [(4.9, 0.0), (5.0, 0.0), (7.0, 5.0)])
-def test_recording_that_does_not_say_its_length_is_cut_and_that_is_told(
+def test_recording_that_does_not_say_its_length_is_cut_and_says_so(
     worker: Worker, tmp_path: Path, seconds: float, cut: float, swap: bool
 ) -> None:
     endless = make.without_length(make.steps(tmp_path / "a.mkv", seconds, 10), tmp_path / "endless.mkv")
@@ -53,7 +68,7 @@ def test_recording_that_does_not_say_its_length_is_cut_and_that_is_told(
     assert found["items"][-1][0] < 5
 
 
-def test_page_is_told_what_else_there_is_to_know_of_a_clip(worker: Worker, tmp_path: Path) -> None:
+def test_notes_of_a_clip_reach_the_page(worker: Worker, tmp_path: Path) -> None:
     two = make.steps(tmp_path / "a.mkv", 1.0, 10, tracks=2)
     (found,) = worker.ask(two, None, _folder(tmp_path / "out"), lambda share: None)
     assert found["notes"] == ["there are 2 sound tracks, of which the first was heard"]
@@ -98,18 +113,18 @@ def test_exported_model_answers_as_its_weights_do(weights: Path, worker: Worker,
 def test_clip_is_checked_once_and_before_models_are_loaded(
     clips: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from earsight.app import work
+    from earsight.app import job
     from earsight.errors import MediaError
 
     seen: list[Path] = []
-    probe = work.probe
-    monkeypatch.setattr(work, "probe", lambda path, limits: seen.append(path) or probe(path, limits))
+    probe = job.probe
+    monkeypatch.setattr(job, "probe", lambda path, limits: seen.append(path) or probe(path, limits))
 
-    def load() -> list[object]:
+    def load(device: str) -> object:
         raise AssertionError("models are loaded for a clip that is refused")
 
     with pytest.raises(MediaError, match="has no sound"):
-        work.work(load, clips / "mute.mp4", None, tmp_path, tmp_path, LIMITS, lambda share: None)  # type: ignore[arg-type]
+        job.localize_clip([load], "cpu", clips / "mute.mp4", None, tmp_path, tmp_path, LIMITS, lambda share: None)  # type: ignore[list-item]
     assert seen == [clips / "mute.mp4"]
 
 
@@ -137,6 +152,43 @@ def test_closing_does_not_wait_for_the_clip_at_hand(weights: Path, clips: Path, 
         one.ask(clips / "good.mp4", None, tmp_path, lambda share: None)
 
 
+def test_a_cancelled_clip_ends_at_once_and_the_next_one_is_worked_on(
+    weights: Path, clips: Path, tmp_path: Path
+) -> None:
+    one = Worker([weights], "cpu", PageLimits(run_seconds=600, seconds=20, every=0.05), tmp_path)
+    begun = threading.Event()
+    try:
+        with pytest.raises(CancelledError):
+            one.ask(clips / "long.mp4", None, _folder(tmp_path / "a"), lambda share: begun.set(), begun.is_set)
+        process = one._process
+        assert one.ask(clips / "good.mp4", None, _folder(tmp_path / "b"), lambda share: None)
+        assert one._process is process, "the models are not loaded again"
+    finally:
+        one.close()
+
+
+def test_exported_models_are_served_without_torch(weights: Path, clips: Path, tmp_path: Path) -> None:
+    from earsight.export import export_onnx
+
+    exported = export_onnx(weights, tmp_path / "model.onnx").path
+    code = (
+        "import json, sys; sys.modules['torch'] = None\n"
+        "import earsight.app.server, earsight.app.jobs, earsight.app.samples\n"
+        "from earsight.app import fork_server\n"
+        "fork_server.main()"
+    )
+    job = {"clip": str(clips / "good.mp4"), "sound": "", "out": str(_folder(tmp_path / "out"))}
+    lines = first_line([str(exported)], "auto", LIMITS) + json.dumps({**job, "scratch": str(tmp_path / "s")}) + "\n"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(lines.encode())
+        process.stdin.flush()
+        said = [json.loads(line) for line in iter(process.stdout.readline, b'{"end": ""}\n') if line.strip()]
+        process.stdin.close()
+    assert "done" in said[-1], said
+
+
 def test_an_answer_nobody_took_is_not_the_next_clips(worker: Worker, clips: Path, tmp_path: Path) -> None:
     def hang_up(share: float) -> None:
         raise ConnectionError
@@ -150,7 +202,7 @@ def test_an_answer_nobody_took_is_not_the_next_clips(worker: Worker, clips: Path
     assert (second / "earsight-1.mp4").is_file()
 
 
-def test_weights_that_cannot_be_loaded_are_told(tmp_path: Path) -> None:
+def test_weights_that_cannot_be_loaded_are_named(tmp_path: Path) -> None:
     with pytest.raises(EarsightError, match="missing"):
         Worker([tmp_path / "missing.safetensors"], "cpu", LIMITS, tmp_path).start()
 
@@ -158,24 +210,22 @@ def test_weights_that_cannot_be_loaded_are_told(tmp_path: Path) -> None:
 def test_child_has_limits_and_dies_alone() -> None:
     for misdeed, says in (("x = bytearray(10**10)", "MemoryError"), ("open('/dev/null').close(); fill()", "OSError")):
         code = (
-            "import sys; from earsight.app import nursery; from earsight.app.limits import PageLimits\n"
+            "from earsight.app.fork_server import limit_process\nfrom earsight.app.limits import PageLimits\n"
             "def fill():\n    held = [open('/dev/null') for _ in range(1000)]\n"
-            f"nursery._limit(PageLimits(memory=0.5), 'cpu')\n"
+            f"limit_process(PageLimits(memory=0.5), 'cpu')\n"
             f"try:\n    {misdeed}\nexcept (MemoryError, OSError) as error:\n    print(type(error).__name__)"
         )
-        import subprocess
-
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
         assert done.stdout.strip() == says, done.stderr
 
 
 def test_processor_time_and_files_are_limited() -> None:
     import resource
-    import subprocess
 
     code = (
-        "import resource; from earsight.app import nursery; from earsight.app.limits import PageLimits\n"
-        "nursery._limit(PageLimits(run_seconds=10, megabytes=1), 'cpu')\n"
+        "import resource\nfrom earsight.app.fork_server import limit_process\n"
+        "from earsight.app.limits import PageLimits\n"
+        "limit_process(PageLimits(run_seconds=10, megabytes=1), 'cpu')\n"
         "print(resource.getrlimit(resource.RLIMIT_CPU)[0], resource.getrlimit(resource.RLIMIT_FSIZE)[0],"
         " resource.getrlimit(resource.RLIMIT_CORE)[0])"
     )
@@ -185,37 +235,16 @@ def test_processor_time_and_files_are_limited() -> None:
 
 
 def test_setup_travels_as_one_line() -> None:
-    assert nursery.setup_line(["a\nb"], "cpu", LIMITS).count("\n") == 1
-
-
-def test_desk_refuses_what_it_does_not_offer(worker: Worker, tmp_path: Path, clips: Path) -> None:
-    with Shelf(60, tmp_path) as shelf:
-        desk = Desk(worker, shelf, write_samples(shelf.samples)[:2], LIMITS.room)
-        sample = str(desk.samples[1].clip)
-        for clip, heard, says in (
-            (None, OWN, "Expected a clip, but got none. Drop one, record one, or pick a sample."),
-            (str(clips / "good.mp4"), OWN, "Expected a clip that is still here, but it is gone. Upload it again."),
-            (sample, OTHER, "Expected a file to hear, but got none. Drop one"),
-            (sample, "a whale", "Expected one of the sounds that the page offers, but got 'a whale'. Choose again."),
-        ):
-            with pytest.raises(WorkError, match=says):
-                desk.localize("me", clip, heard, None, lambda share: None)
-        assert desk.localize("me", sample, OWN, None, lambda share: None)[0].film.is_file()
-        (shelf.place() / "x").write_bytes(b"12345")
-        full = Desk(worker, shelf, desk.samples, room=4)
-        with pytest.raises(WorkError, match=r"Expected room for an answer, but the server is full\. Try again"):
-            full.localize("me", sample, OWN, None, lambda share: None)
+    assert first_line(["a\nb"], "cpu", LIMITS).count("\n") == 1
 
 
 @pytest.mark.parametrize("swap", [False, True])
 def test_anamorphic_clip_is_shown_in_its_shape(worker: Worker, clips: Path, tmp_path: Path, swap: bool) -> None:
-    from earsight.media.read import probe, read_image
+    from earsight.media.read import probe
 
     wide = make.steps(tmp_path / "wide.mp4", 1.0, 10, aspect=Fraction(2))
     info = probe(wide)
     assert info.aspect == 2
     out = _folder(tmp_path / "out")
     worker.ask(wide, clips / "tone.wav" if swap else None, out, lambda share: None)
-    _, height, width = read_image(out / "frame-1-0000.jpg").shape
-    assert width / height == pytest.approx(2 * info.width / info.height, rel=0.02)
     assert probe(out / "earsight-1.mp4").aspect == 2

@@ -89,17 +89,6 @@ def test_an_extra_that_is_there_and_does_not_import_breaks_nothing(
     assert "No module named 'earsight.no_such_part'" in capsys.readouterr().out
 
 
-def test_gradio_is_looked_up_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(name: str) -> None:
-        raise AssertionError(f"{name} was imported")
-
-    monkeypatch.setattr("importlib.metadata.version", lambda name: f"the version of {name}")
-    monkeypatch.setattr("importlib.import_module", refuse)
-    assert doctor._version("gradio") == "the version of gradio"
-    with pytest.raises(AssertionError, match="torch was imported"):
-        doctor._version("torch")
-
-
 def test_little_disk_space_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_ROOM", 1e30)
     with pytest.raises(EarsightError, match="too little for a run; make room"):

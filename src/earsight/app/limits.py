@@ -1,15 +1,24 @@
-"""How much of the machine the page may take: for one upload, for one run, and for all that wait."""
+"""How much of the machine the page may take: for one upload, for one clip, and for all visitors together."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from earsight.config import need
+from earsight.errors import EarsightError
 from earsight.media.accept import Limits
 
 MB = 1_000_000
 MOMENTS = 3000
-"""Most answers for one clip; each is a picture for the slider."""
+"""Most answers for one clip."""
+
+
+class RefusedError(EarsightError):
+    """A request that is not taken; `status` is the status code of HTTP."""
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status = status
+        super().__init__(message)
 
 
 @dataclass(frozen=True)
@@ -23,13 +32,13 @@ class PageLimits:
     pixels: int = 3840 * 2160
     """Largest frame, width times height."""
     queue: int = 16
-    """Most people who wait; others are asked to come back."""
+    """Most clips that wait; other visitors are asked to come back."""
     run_seconds: float = 300.0
     """Longest time that one clip may be worked on."""
     memory: float = 3.0
     """Gigabytes that the work on one clip may take beside the model."""
     keep: float = 3600.0
-    """Seconds until the files of a visitor who stays are removed; those of one who leaves go at once."""
+    """Seconds after which files of visitors are removed; when a page is closed, its files go at once."""
     every: float = 0.2
     """Seconds between two answers."""
 
@@ -56,7 +65,7 @@ class PageLimits:
 
     @property
     def room(self) -> int:
-        """Bytes that all uploads and answers together may take on the disk."""
+        """Bytes that all uploads and results together may take on the disk."""
         return 20 * self.bytes + 1000 * MB
 
     @property
@@ -67,4 +76,12 @@ class PageLimits:
             max_pixels=self.pixels,
             max_bytes=self.bytes,
             max_decode_seconds=min(60.0, self.run_seconds),
+        )
+
+    @property
+    def too_large(self) -> str:
+        """What the server and the page's script say of a file over the limit."""
+        return (
+            f"Expected a file of at most {self.megabytes:g} MB, but this one is larger. "
+            "Cut it or scale it down, and try again."
         )

@@ -1,122 +1,132 @@
-"""Receiving a file: counted while it comes, refused as soon as it is too large, and never called what it was called."""
+"""Bodies of requests: counted while they come, refused when they are too large, stall, or come too slowly."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
-from collections.abc import AsyncGenerator
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import PurePosixPath
 
-from earsight.app.limits import PageLimits
-from earsight.app.shelf import Shelf
-from earsight.errors import EarsightError
-from earsight.media.accept import CLIPS
+from starlette.requests import Request
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
+from earsight.app.limits import PageLimits, RefusedError
+from earsight.app.storage import FULL, Session, Storage
+from earsight.media.accept import CLIPS, PICTURES
 
-_WRAPPING = 100_000  # bytes that a form may add to its file
-
-
-class RefusedError(EarsightError):
-    """An upload that is not taken; `status` is what HTTP calls the reason."""
-
-    def __init__(self, status: int, message: str) -> None:
-        self.status = status
-        super().__init__(message)
-
-
-def too_large(megabytes: float) -> str:
-    """What is said of a file over the limit, here and by the page's script."""
-    return (
-        f"Expected a file of at most {megabytes:g} MB, but this one is larger. Cut it or scale it down, and try again."
-    )
+STALL = 10.0
+"""Longest time between two pieces of a body, in seconds; also the time after which the slowest rate holds."""
+SLOWEST = 20_000
+"""Fewest bytes a second of a body."""
+AT_ONCE, AT_ONCE_CLIENT = 3, 24
+"""Most uploads at once of one session, and of one client address."""
+LARGEST_JSON = 10_000
+"""Bytes of a request that is no upload."""
 
 
 def ending_of(name: str) -> str:
-    """The ending that an upload keeps, since browsers play a file by it; whatever else it was called is forgotten.
+    """The ending that an upload keeps; whatever else it was called is forgotten.
 
     >>> ending_of("../../etc/My Clip.MP4"), ending_of("page.html"), ending_of("")
     ('.mp4', '.bin', '.bin')
     """
     ending = PurePosixPath(name.replace("\\", "/")).suffix.lower()
-    return ending if ending in CLIPS else ".bin"
+    return ending if ending in CLIPS | PICTURES else ".bin"
 
 
-async def receive(request: Request, shelf: Shelf, limits: PageLimits) -> Path:
-    """Store the one file of a form in the page's folder, under a name of our own."""
-    from anyio import to_thread
-
-    most = limits.bytes + _WRAPPING
-    try:
-        announced = int(request.headers.get("content-length", "0"))
-    except ValueError:
-        announced = -1
-    if announced < 0:
+async def body(request: Request, most: int, too_large: str) -> AsyncIterator[bytes]:
+    """The pieces of a request's body, of at most so many bytes."""
+    announced = request.headers.get("content-length", "0")
+    if not announced.isdigit():
         raise RefusedError(400, "Expected a length that is a number, but got none. Send the file again.")
-    if announced > most:
-        await _drain(request, 2 * most)
-        raise RefusedError(413, too_large(limits.megabytes))
-    full = RefusedError(507, "Expected room for the file, but the server is full. Try again in some minutes.")
-    # What does not say how large it is may be as large as any.
-    with shelf.expecting(announced or most):
-        if await to_thread.run_sync(shelf.used) > limits.room:
-            raise full
+    refused = int(announced) > most
+    received, begin = 0, time.monotonic()
+    pieces = request.stream()
+    while True:
         try:
-            return await _stored(request, shelf, limits)
+            async with asyncio.timeout(STALL):
+                piece = await anext(pieces)
+        except StopAsyncIteration:
+            break
+        except TimeoutError:
+            raise _slow() from None
+        received += len(piece)
+        late = time.monotonic() - begin - STALL
+        if late > 0 and received < SLOWEST * late:
+            raise _slow()
+        if received > 2 * most:
+            break
+        # A browser that is still sending does not see an answer, so we read on for a while.
+        refused = refused or received > most
+        if not refused:
+            yield piece
+    if refused:
+        raise RefusedError(413, too_large)
+
+
+def _slow() -> RefusedError:
+    return RefusedError(
+        408, f"Expected at least {SLOWEST // 1000} kB a second, but the request came slower. Send it again."
+    )
+
+
+class Uploads:
+    """Receives files into the storage.
+
+    Args:
+        storage: where they are kept.
+        limits: of the page.
+    """
+
+    def __init__(self, storage: Storage, limits: PageLimits) -> None:
+        self._storage, self._limits = storage, limits
+        self._coming: Counter[str] = Counter()
+
+    async def receive(self, request: Request, session_id: str) -> str:
+        """Store the body of a request under a name of our own; gives the id of the upload."""
+        try:
+            return await self._received(request, self._storage.session(session_id))
+        except RefusedError as error:
+            if error.status not in (408, 413):  # a browser that is still sending does not see an answer
+                with suppress(RefusedError, RuntimeError):  # the latter when all of it has come
+                    async for _ in body(request, self._limits.bytes, ""):
+                        pass
+            raise
+
+    async def _received(self, request: Request, session: Session) -> str:
+        if session.uploading >= AT_ONCE or self._coming[session.client] >= AT_ONCE_CLIENT:
+            raise RefusedError(
+                429, "Expected fewer uploads at once, but there are many from your address. Try again in a minute."
+            )
+        session.uploading += 1
+        self._coming[session.client] += 1
+        try:
+            return await self._stored(request, session)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise full from error
+                raise RefusedError(507, FULL) from error
             raise RefusedError(
                 507,
                 f"Expected to keep the file, but the server cannot ({error.strerror or 'unknown'}). Try again; when it "
                 "stays so, tell whoever runs this page.",
             ) from error
+        finally:
+            session.uploading -= 1
+            self._coming[session.client] -= 1
+            self._coming += Counter()  # without those that have no upload left
 
-
-async def _stored(request: Request, shelf: Shelf, limits: PageLimits) -> Path:
-    from starlette.datastructures import UploadFile
-    from starlette.formparsers import MultiPartException, MultiPartParser
-
-    most = limits.bytes + _WRAPPING
-
-    async def counted() -> AsyncGenerator[bytes, None]:
-        count = 0
-        async for piece in request.stream():
-            count += len(piece)
-            if count > most:
-                raise RefusedError(413, too_large(limits.megabytes))
-            yield piece
-
-    try:
-        form = await MultiPartParser(request.headers, counted(), max_files=1, max_fields=1).parse()
-    except (MultiPartException, KeyError, ValueError, UnicodeError) as error:
-        raise RefusedError(400, "Expected a form with one file, but got something else. Choose one file.") from error
-    try:
-        files = [value for value in form.values() if isinstance(value, UploadFile)]
-        if not files:
-            raise RefusedError(400, "Expected a form with one file, but got none. Choose a file.")
-        size = files[0].size or 0
-        if size > limits.bytes:
-            raise RefusedError(413, too_large(limits.megabytes))
-        folder = shelf.place()
-        path = folder / f"clip{ending_of(files[0].filename or '')}"
+    async def _stored(self, request: Request, session: Session) -> str:
+        one = self._storage.create(session, "upload")
         try:
-            with path.open("xb") as out:
-                while piece := await files[0].read(1 << 20):
+            with (one.folder / f"clip{ending_of(request.query_params.get('name', ''))}").open("xb") as out:
+                async for piece in body(request, self._limits.bytes, self._limits.too_large):
+                    self._storage.grow(session, one, len(piece))
                     out.write(piece)
-        except OSError:
-            shelf.remove(folder)
+            if not one.size:
+                raise RefusedError(400, "Expected a file, but got an empty one. Choose another one.")
+        except BaseException:
+            self._storage.remove(session, one)
             raise
-        return path
-    finally:
-        await form.close()
-
-
-async def _drain(request: Request, most: int) -> None:
-    """Read on for a while without keeping anything: a browser that is still sending does not see our answer."""
-    count = 0
-    async for piece in request.stream():
-        count += len(piece)
-        if count > most:
-            return
+        return one.id

@@ -1,4 +1,4 @@
-"""The server's end of the nursery: one clip at a time, with a deadline, and a new nursery when one is lost."""
+"""The page's end of the fork server: one clip at a time, with a deadline, and a new fork server when one is lost."""
 
 from __future__ import annotations
 
@@ -9,177 +9,183 @@ import select
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from earsight.app.fork_server import CANCEL, first_line
 from earsight.app.limits import PageLimits
-from earsight.app.nursery import setup_line
 from earsight.errors import EarsightError
 
-_START = 300.0  # seconds that a nursery may take to load its weights
-_GRACE = 10.0  # seconds beyond a clip's run time after which the nursery itself is taken for stuck
+_START = 300.0  # seconds that a fork server may take to load its weights
+_GRACE = 10.0  # seconds beyond a clip's run time after which the fork server itself is taken for stuck
+_TICK = 0.25  # seconds after which a wish to cancel is looked for
 _LONGEST = 8_000_000  # bytes of an answer; more is no answer
+_BROKE_OFF = (
+    "Expected a clip that can be worked on, but the work on it broke off. "
+    "Convert the clip to mp4, or scale it down, and try again."
+)
 
 
 class WorkError(EarsightError):
     """A clip that could not be worked on; the message is for the visitor."""
 
 
+class CancelledError(EarsightError):
+    """Nobody wants the answer any more."""
+
+
 class _LostError(Exception):
-    """The nursery has ended, hangs, or says what it should not."""
+    """The fork server has ended, hangs, or says what it should not."""
 
 
 class Worker:
-    """Asks a nursery to work on clips, one after another; safe to call from several threads.
+    """Asks a fork server to work on clips, one after another. One thread asks; any thread may close it.
 
     Args:
         weights: files or run folders of the models.
         device: where the models compute.
         limits: of the page.
-        folder: where the nursery may keep what it needs while it works.
+        folder: where the fork server may keep what it needs while it works.
     """
 
     def __init__(self, weights: list[Path], device: str, limits: PageLimits, folder: Path) -> None:
         self._weights, self._device, self._limits, self._folder = weights, device, limits, folder
-        self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
-        self._ready = False
-        self._closed = False
+        self._ready = self._closed = False
         self._jobs = 0
         self.models: list[dict[str, Any]] = []
-        """What the nursery told of each model, once it has started."""
+        """What the fork server says of each model, once it has started."""
 
     def begin(self) -> None:
-        """Start the nursery without waiting for it."""
-        with self._lock:
-            self._begin()
-
-    def start(self) -> None:
-        """Start the nursery and wait until its models are loaded."""
-        with self._lock:
-            self._need_nursery()
-
-    def ask(self, clip: Path, sound: Path | None, out: Path, tell: Callable[[float], None]) -> list[dict[str, Any]]:
-        """Work on a clip; the files of the answer lie in `out`. What is wrong with the clip is raised as WorkError."""
-        with self._lock:
-            try:
-                self._need_nursery()
-                return self._ask(clip, sound, out, tell)
-            except _LostError:
-                self._end()
-                raise WorkError(
-                    "Expected a clip that can be worked on, but the work on it broke off. "
-                    "Convert the clip to mp4 and try again."
-                ) from None
-            except WorkError:
-                raise
-            except BaseException:
-                self._end()  # what it still has to say of this clip would be taken for the next one's answer
-                raise
-
-    def close(self) -> None:
-        """End the nursery at once, and with it a clip that is being worked on; there is none after it."""
-        self._closed = True
-        if (process := self._process) is not None and process.poll() is None:
-            _kill(process)  # whoever waits for its answer sees that it is gone, and lets go of the lock
-        with self._lock:
-            self._end()
-
-    def _ask(self, clip: Path, sound: Path | None, out: Path, tell: Callable[[float], None]) -> list[dict[str, Any]]:
-        self._jobs += 1
-        scratch = self._folder / f"job-{self._jobs}"
-        job = {"clip": str(clip), "sound": str(sound or ""), "out": str(out), "scratch": str(scratch)}
-        self._write(json.dumps(job) + "\n")
-        deadline = time.monotonic() + self._limits.run_seconds + _GRACE
-        found: dict[str, Any] = {}
-        while "end" not in (said := self._read(deadline)):
-            if "progress" in said:
-                tell(min(1.0, max(0.0, float(said["progress"]))))
-            else:
-                found = said
-        if said["end"] == "late":
-            raise WorkError(
-                f"Expected a clip that is done in {self._limits.run_seconds:g} s, but this one takes longer. "
-                "Cut it or scale it down, and try again."
-            )
-        if said["end"] or not ("done" in found or "refused" in found):
-            raise WorkError(
-                "Expected a clip that can be worked on, but the work on it broke off. "
-                "Convert the clip to mp4, or scale it down, and try again."
-            )
-        if "refused" in found:
-            reason, advice, which = (str(part) for part in found["refused"])
-            expected = "a file with sound" if which == "sound" else "a video with sound"
-            raise WorkError(f"Expected {expected}, but the {which} {reason} {advice}".replace(str(self._folder), ""))
-        return list(found["done"])
-
-    def _begin(self) -> None:
+        """Start the fork server without waiting for it."""
         self._end()
         if self._closed:
             raise _LostError
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "earsight.app.nursery"],
+            [sys.executable, "-m", "earsight.app.fork_server"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if os.environ.get("EARSIGHT_DEBUG") else subprocess.DEVNULL,
             start_new_session=True,
+            bufsize=0,
         )
         self._ready = False
-        self._write(setup_line([str(path) for path in self._weights], self._device, self._limits))
+        self._write(first_line([str(path) for path in self._weights], self._device, self._limits))
 
-    def _need_nursery(self) -> None:
+    def start(self) -> None:
+        """Start the fork server, where there is none, and wait until its models are loaded."""
         try:
             if self._process is None or self._process.poll() is not None:
-                self._begin()
+                self.begin()
             if self._ready:
                 return
-            said = self._read(time.monotonic() + _START)
+            message = self._read(time.monotonic() + _START)
         except _LostError:
             self._end()
             raise WorkError(
                 "Expected the models to load, but their process ended. Set EARSIGHT_DEBUG=1 to see why."
             ) from None
-        if "error" in said:
+        if "error" in message:
             self._end()
-            raise EarsightError(str(said["error"]))
-        self.models, self._ready = list(said["ready"]), True
+            raise EarsightError(str(message["error"]))
+        self.models, self._ready = list(message["ready"]), True
 
-    def _pipe(self, name: str) -> IO[bytes]:
-        pipe = getattr(self._process, name)
-        if pipe is None:
-            raise _LostError
-        return pipe  # type: ignore[no-any-return]
+    def ask(
+        self,
+        clip: Path,
+        sound: Path | None,
+        out: Path,
+        progress: Callable[[float], None],
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> list[dict[str, Any]]:
+        """Work on a clip; the files of the answer lie in `out`. What is wrong with the clip is raised as WorkError."""
+        self.start()
+        try:
+            return self._ask(clip, sound, out, progress, cancelled)
+        except _LostError:
+            self._end()
+            raise WorkError(_BROKE_OFF) from None
+        except (WorkError, CancelledError):
+            raise
+        except BaseException:
+            self._end()  # what it still has to say of this clip would be taken for the next one's answer
+            raise
+
+    def close(self) -> None:
+        """End the fork server at once, and with it a clip that is being worked on; there is none after it."""
+        self._closed = True
+        if (process := self._process) is not None and process.poll() is None:
+            _kill(process)  # whoever waits for its answer sees that it is gone
+
+    def _ask(
+        self,
+        clip: Path,
+        sound: Path | None,
+        out: Path,
+        progress: Callable[[float], None],
+        cancelled: Callable[[], bool],
+    ) -> list[dict[str, Any]]:
+        self._jobs += 1
+        scratch = self._folder / f"job-{self._jobs}"
+        job = {"clip": str(clip), "sound": str(sound or ""), "out": str(out), "scratch": str(scratch)}
+        self._write(json.dumps(job) + "\n")
+        deadline = time.monotonic() + self._limits.run_seconds + _GRACE
+        answer: dict[str, Any] = {}
+        while "end" not in (message := self._read(deadline, cancelled)):
+            if "progress" in message:
+                progress(min(1.0, max(0.0, float(message["progress"]))))
+            else:
+                answer = message
+        if message["end"] == "cancelled":
+            raise CancelledError
+        if message["end"] == "late":
+            raise WorkError(
+                f"Expected a clip that is done in {self._limits.run_seconds:g} s, but this one takes longer. "
+                "Cut it or scale it down, and try again."
+            )
+        if message["end"] or not ("done" in answer or "refused" in answer):
+            raise WorkError(_BROKE_OFF)
+        if "refused" in answer:
+            reason, advice, which = (str(part) for part in answer["refused"])
+            expected = "a file with sound" if which == "sound" else "a video with sound"
+            raise WorkError(f"Expected {expected}, but the {which} {reason} {advice}".replace(str(self._folder), ""))
+        return list(answer["done"])
 
     def _write(self, line: str) -> None:
         try:
-            pipe = self._pipe("stdin")
-            pipe.write(line.encode())
-            pipe.flush()
+            if self._process is None or self._process.stdin is None:
+                raise _LostError
+            self._process.stdin.write(line.encode())
         except OSError as error:
             raise _LostError from error
 
-    def _read(self, deadline: float) -> dict[str, Any]:
+    def _read(self, deadline: float, cancelled: Callable[[], bool] = lambda: False) -> dict[str, Any]:
         """The next line that is a JSON object."""
-        pipe = self._pipe("stdout").fileno()
+        if self._process is None or self._process.stdout is None:
+            raise _LostError
+        pipe = self._process.stdout.fileno()
+        asked_to_cancel = False
         while True:
             line, newline, rest = self._rest.partition(b"\n")
             if newline:
                 self._rest = rest
                 with contextlib.suppress(ValueError):
-                    if isinstance(said := json.loads(line), dict):
-                        return said
+                    if isinstance(message := json.loads(line), dict):
+                        return message
                 continue
-            left = deadline - time.monotonic()
-            if left <= 0 or len(self._rest) > _LONGEST or not select.select([pipe], [], [], left)[0]:
+            if not asked_to_cancel and cancelled():
+                asked_to_cancel = True
+                self._write(CANCEL)
+            if time.monotonic() > deadline or len(self._rest) > _LONGEST:
                 raise _LostError
-            more = os.read(pipe, 1 << 16)
-            if not more:
-                raise _LostError
-            self._rest += more
+            if select.select([pipe], [], [], _TICK)[0]:
+                more = os.read(pipe, 1 << 16)
+                if not more:
+                    raise _LostError
+                self._rest += more
 
     def _end(self) -> None:
         process, self._process, self._rest = self._process, None, b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from dataclasses import dataclass
@@ -9,7 +10,11 @@ from types import FrameType
 from typing import Annotated
 
 from earsight.cli.screen import note, say
-from earsight.cli.settings import Device, Many, word
+from earsight.cli.settings import Device, Many, require, word
+from earsight.config import need
+
+SHORTEST = 8
+"""Letters of a password."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +27,8 @@ class App:
     """Where to listen; by default only this machine can reach the page."""
     port: Annotated[int, word("N", default=None)] = 7860
     """Where to listen; 0 for any that is free."""
+    password: Annotated[str, word("TEXT")] = ""
+    """Ask every visitor for it. Others on this machine can read it here, but not in the variable EARSIGHT_PASSWORD."""
     device: Device = "auto"
     """Where to compute."""
     every: Annotated[float, word("SECONDS", default=None)] = 0.2
@@ -33,21 +40,25 @@ class App:
     max_pixels: Annotated[int, word("N", default=None)] = 8_294_400
     """Largest frame, width times height."""
     max_queue: Annotated[int, word("N", default=None)] = 16
-    """Most people who wait; others are asked to come back."""
+    """Most clips that wait, half of them from one address; other visitors are asked to come back."""
     max_run_seconds: Annotated[float, word("SECONDS", default=None)] = 300.0
     """Longest time that one clip may be worked on."""
     max_memory: Annotated[float, word("GB", default=None)] = 3.0
     """Memory that the work on one clip may take beside the models."""
     keep: Annotated[float, word("SECONDS", default=None)] = 3600.0
-    """After this time a visitor's files are removed; when he leaves, at once."""
+    """Time after which files of visitors are removed; those of a page that is closed go at once."""
 
 
 def run(settings: App) -> int:
     """Serve the page until Ctrl-C or SIGTERM."""
     from earsight.app.limits import PageLimits
-    from earsight.app.server import LOOPBACK, need_gradio, serving
+    from earsight.onnxfile import is_onnx
 
-    need_gradio()
+    require("app")
+    if not all(map(is_onnx, settings.weights)):
+        require("train", "torch", "torchvision")
+    from earsight.app.server import LOOPBACK, Address, serving
+
     limits = PageLimits(
         megabytes=settings.max_mb,
         seconds=settings.max_seconds,
@@ -58,9 +69,14 @@ def run(settings: App) -> int:
         keep=settings.keep,
         every=settings.every,
     )
-    if settings.host not in LOOPBACK:
+    password = settings.password or os.environ.get("EARSIGHT_PASSWORD", "")
+    letters = len(password)
+    need(
+        not password or letters >= SHORTEST, f"a password of at least {SHORTEST} letters", letters, "Take a longer one."
+    )
+    if settings.host not in LOOPBACK and not password:
         who = "everyone who can reach this machine"
-        note(f"warning: --host {settings.host} lets {who} use the page; it has no password")
+        note(f"warning: --host {settings.host} lets {who} use the page; --password asks them for a password")
     note("loading the models and drawing the samples")
     over = threading.Event()
 
@@ -69,8 +85,8 @@ def run(settings: App) -> int:
 
     before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
-        host, port = settings.host, settings.port
-        with serving(settings.weights, device=settings.device, host=host, port=port, limits=limits) as address:
+        where = Address(settings.host, settings.port, password)
+        with serving(settings.weights, where, device=settings.device, limits=limits) as address:
             say(f"earsight is at {address}")
             note("stop it with Ctrl-C")
             while not over.wait(1.0):

@@ -32,7 +32,6 @@ USES = {
 }
 """What each extra is for."""
 _MODULES = {"pillow": "PIL"}  # what is imported, where it has another name than what is installed
-_LOOKED_UP = ("gradio",)  # importing it takes seconds, and settles for good where it keeps its files
 _ROOM = 2e9  # bytes of free disk below which runs and packs soon fail
 
 
@@ -105,8 +104,7 @@ def tried(name: str, look: Callable[[], str], otherwise: State = "broken") -> Ch
 
 
 def _version(name: str) -> str:
-    if name not in _LOOKED_UP:
-        importlib.import_module(_MODULES.get(name, name))
+    importlib.import_module(_MODULES.get(name, name))
     return importlib.metadata.version(name)
 
 

@@ -35,7 +35,7 @@ Device = Literal["auto", "cpu", "cuda"]
 Many = Annotated[tuple[Path, ...], tyro.conf.Positional]
 
 EXTRAS = {
-    "app": ("gradio",),
+    "app": ("starlette", "uvicorn"),
     "export": ("onnx", "onnxscript"),
     "log": ("tensorboard",),
     "train": ("torch", "torchvision", "pyarrow"),
