@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Sampler
 
-from earsight.ahead import ahead
 from earsight.config import Inputs
 from earsight.data.clips import ClipSet
 from earsight.data.reader import Reader, SampleSpec
 from earsight.data.sampler import SampleRequest
 from earsight.device import numbered, own_stream, reading_workers
 from earsight.errors import DataError, EarsightError, MediaError
+from earsight.prefetch import prefetch
 from earsight.types import Batch
 
 PREFETCHED_PER_WORKER = 2
@@ -142,7 +142,7 @@ class Prefetcher(Iterator[Batch]):
         if device.type == "cuda":
             sys.setswitchinterval(min(GIL_SWITCH_INTERVAL, sys.getswitchinterval()))
         self._device, self._read = device, read
-        self._ready = ahead(_copied(read, device), PREFETCHED_ON_GPU) if device.type == "cuda" else None
+        self._ready = prefetch(_copied(read, device), PREFETCHED_ON_GPU) if device.type == "cuda" else None
         self._waits: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
         self._waited = 0.0
 

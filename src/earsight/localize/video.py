@@ -11,7 +11,6 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import NamedTuple
 
-from earsight.ahead import ahead
 from earsight.data.clips import fit_waveform
 from earsight.errors import MediaError
 from earsight.files import local_path
@@ -30,6 +29,7 @@ from earsight.media.read import MediaInfo, iter_frames, pictures_missing, probe
 from earsight.media.write import LONGEST
 from earsight.overlay import scaled
 from earsight.predict import predict
+from earsight.prefetch import prefetch
 from earsight.types import F32, U8
 
 LARGEST = 64
@@ -110,7 +110,7 @@ def write_video(
             """Moments to show, each kept for all that is written at the end."""
             found = answers(localizer, info, settings, sound, stopped)
             if "mp4" in files:  # the model works on the next moments while the film of these is drawn
-                found = ahead(found, 2 * settings.batch_size)
+                found = prefetch(found, 2 * settings.batch_size)
             for answer in smoothed(found, settings.smooth, localizer.threshold):
                 view = View.of_answer(answer, localizer.protocol, info.height, info.width)
                 tiles.add(len(items), view, answer.picture)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
+import warnings
 from typing import BinaryIO
 
 from earsight.types import U8
 
 CLOCKWISE = {1: 0, 2: 0, 3: 180, 4: 180, 5: 270, 6: 90, 7: 90, 8: 270}
 """EXIF orientation -> degrees to turn the picture clockwise; 2, 4, 5 and 7 are mirrored left to right first."""
+_ORIENTATION = 0x112
 
 
 def turn(picture: U8, orientation: int) -> U8:
@@ -39,60 +39,13 @@ def from_matrix(a: int, b: int, c: int, d: int) -> int:
 
 def from_exif(file: BinaryIO) -> int:
     """EXIF orientation of a JPEG, PNG or WebP file; 1 (upright) where there is none or it makes no sense."""
-    for block in _exif_blocks(file):
-        found = _orientation(block.removeprefix(b"Exif\0\0"))
-        if found:
-            return found
-    return 1
+    from PIL import Image
 
-
-def _exif_blocks(file: BinaryIO) -> Iterator[bytes]:
-    file.seek(0)
-    head = file.read(12)
-    if head[:2] == b"\xff\xd8":
-        yield from _jpeg_blocks(file)
-    elif head[:8] == b"\x89PNG\r\n\x1a\n":
-        yield from _chunks(file, 8, ">I4s", b"eXIf", trailer=4)
-    elif head[:4] == b"RIFF" and head[8:] == b"WEBP":
-        yield from _chunks(file, 12, "<4sI", b"EXIF", trailer=0)
-
-
-def _jpeg_blocks(file: BinaryIO) -> Iterator[bytes]:
-    file.seek(2)
-    # Each segment is at least four bytes, so the walk ends; it stops at the first one that is not a header (SOS).
-    while len(head := file.read(4)) == 4 and head[0] == 0xFF and head[1] != 0xDA:
-        size = int.from_bytes(head[2:]) - 2
-        if size < 0:
-            return
-        if head[1] == 0xE1:
-            yield file.read(size)
-        else:
-            file.seek(size, 1)
-
-
-def _chunks(file: BinaryIO, start: int, layout: str, wanted: bytes, trailer: int) -> Iterator[bytes]:
-    file.seek(start)
-    while len(head := file.read(8)) == 8:
-        first, second = struct.unpack(layout, head)
-        name, size = (first, second) if isinstance(first, bytes) else (second, first)
-        if name == wanted:
-            yield file.read(min(size, 1 << 20))
-            return
-        padding = size % 2 if trailer == 0 else trailer
-        file.seek(size + padding, 1)
-
-
-def _orientation(tiff: bytes) -> int:
-    """Value of tag 0x112 in the first directory of a TIFF block, or 0."""
-    order = {b"II": "<", b"MM": ">"}.get(tiff[:2])
     try:
-        if order is None:
-            return 0
-        at = struct.unpack_from(order + "I", tiff, 4)[0]
-        for entry in range(struct.unpack_from(order + "H", tiff, at)[0]):
-            tag, kind, _, value = struct.unpack_from(order + "HHIH", tiff, at + 2 + 12 * entry)
-            if tag == 0x112 and kind == 3:
-                return int(value) if 1 <= value <= 8 else 0
-    except struct.error:  # a cut or senseless EXIF block must not cost the picture
-        return 0
-    return 0
+        with warnings.catch_warnings(action="ignore"), Image.open(file, formats=("JPEG", "PNG", "WEBP")) as image:
+            exif = Image.Exif()
+            exif.load(image.info.get("exif", b""))  # that of a PNG may also lie behind its pixels, where nobody looks
+            found = exif.get(_ORIENTATION)
+    except Exception:  # a cut or senseless EXIF block must not cost the picture, whatever Pillow makes of it
+        return 1
+    return found if isinstance(found, int) and found in CLOCKWISE else 1

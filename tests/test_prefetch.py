@@ -1,4 +1,4 @@
-"""Work ahead: the same items, made by another thread that never outlives its use."""
+"""Prefetch: the same items, made by another thread that never outlives its use."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import closing
 
 import pytest
 
-from earsight.ahead import ahead
 from earsight.errors import MediaError
+from earsight.prefetch import prefetch
 
 
 def working() -> int:
-    return sum(thread.name == "earsight-ahead" for thread in threading.enumerate())
+    return sum(thread.name.startswith("earsight-prefetch") for thread in threading.enumerate())
 
 
 def counted(most: int, made: list[int]) -> Iterator[int]:
@@ -27,14 +27,14 @@ def counted(most: int, made: list[int]) -> Iterator[int]:
 
 def test_items_come_in_order_and_the_thread_ends() -> None:
     made: list[int] = []
-    assert list(ahead(counted(100, made), 3)) == list(range(100))
+    assert list(prefetch(counted(100, made), 3)) == list(range(100))
     assert made[-1] == -1
     assert working() == 0
 
 
 def test_no_more_is_made_than_there_is_room_for() -> None:
     made: list[int] = []
-    with closing(ahead(counted(1000, made), 4)) as items:
+    with closing(prefetch(counted(1000, made), 4)) as items:
         for i in range(10):
             assert next(items) == i
             assert len(made) <= i + 1 + 4 + 2  # in the queue, one that waits, and one that may just be made
@@ -47,7 +47,7 @@ def test_an_error_of_the_thread_is_raised_where_items_are_used() -> None:
         yield 1
         raise MediaError("a.mp4", "is broken.")
 
-    items = ahead(failing(), 2)
+    items = prefetch(failing(), 2)
     assert next(items) == 1
     with pytest.raises(MediaError, match="is broken"):
         next(items)
@@ -58,7 +58,7 @@ def test_an_error_where_items_are_used_ends_the_thread() -> None:
     made: list[int] = []
 
     def use() -> None:
-        with closing(ahead(counted(1000, made), 2)) as items:
+        with closing(prefetch(counted(1000, made), 2)) as items:
             raise ZeroDivisionError(next(items))
 
     with pytest.raises(ZeroDivisionError):
