@@ -164,6 +164,11 @@ def test_what_makes_no_sense_is_refused(
         (["a.mp4", "b.mkv"], "but a.mp4 is a video: earsight localize WEIGHTS a.mp4 b.mkv. "),
         (["a.jpg", "a.wav"], "but a.jpg is a picture: earsight localize WEIGHTS a.jpg a.wav. "),
         (["a.wav", "--image", "a.jpg", "--audio", "a.wav"], "but a.wav is a sound: earsight localize WEIGHTS a.wav"),
+        (
+            ["--image", "a.jpg", "--audio", "b.wav"],
+            "but got none: earsight localize WEIGHTS --image a.jpg --audio b.wav.",
+        ),
+        ([], "but got none: earsight localize WEIGHTS VIDEO. Weights are a file"),
     ],
 )
 def test_forgotten_weights_are_asked_for(args: list[str], message: str, capsys: Captured) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Localize:
     """Show where the sound comes from, in videos and folders of them, or in a picture with a sound."""
 
-    weights: Annotated[Path, tyro.conf.Positional, word("WEIGHTS", default=None)]
+    weights: Annotated[Path | None, tyro.conf.Positional, word("WEIGHTS")] = None
     """Weights file, folder of a run, or exported .onnx file."""
     inputs: Annotated[Many, word("INPUT")] = ()
     """Video files or folders."""
@@ -75,8 +75,7 @@ def run(settings: Localize) -> int:
     """
     from earsight.localize import Localizer, Summary, localize_pair
 
-    weights, inputs, image, audio = settings.weights, settings.inputs, settings.image, settings.audio
-    need_weights_first(settings)
+    weights, inputs, image, audio = need_weights_first(settings), settings.inputs, settings.image, settings.audio
     alone = (image is None) != (audio is None) and not (image is None and inputs)  # a video may be heard with --audio
     need(not alone, "--image and --audio together", "one of them", "Give both.")
     need(
@@ -159,17 +158,19 @@ def present(summary: Summary, localizer: Localizer, settings: Localize) -> int:
     return int(bool(summary.failures))
 
 
-def need_weights_first(settings: Localize) -> None:
-    """Refuse a command without its weights, which begins with a media file or a folder of them."""
+def need_weights_first(settings: Localize) -> Path:
+    """The weights; a command without them is refused, also where it begins with a media file or a folder of them."""
     from earsight.media.accept import kind_of
 
     weights = settings.weights
-    if kind := kind_of(weights):
+    kind = None if weights is None else kind_of(weights)
+    if weights is None or kind:
         pair = (("--image", settings.image), ("--audio", settings.audio))
         words = [word for flag, path in pair if path for word in (flag, str(path))]
-        rest = shlex.join([str(weights), *map(str, settings.inputs), *words])
+        rest = shlex.join([*([str(weights)] if weights else []), *map(str, settings.inputs), *words])
+        got = f"{weights} is a {kind}" if weights else "got none"
         raise UsageError(
-            f"Expected weights first, but {weights} is a {kind}: earsight localize WEIGHTS {rest}. "
+            f"Expected weights first, but {got}: earsight localize WEIGHTS {rest or 'VIDEO'}. "
             "Weights are a file, the folder of a run, or an exported .onnx file."
         )
     if weights.is_dir():
@@ -178,6 +179,7 @@ def need_weights_first(settings: Localize) -> None:
         find_weights(weights)  # what is wrong with it is said before what else is missing
     if weights.suffix != ".onnx":
         require("train", "torch", "torchvision")
+    return weights
 
 
 def asked_prior(settings: Localize) -> ObjectPrior | None:
