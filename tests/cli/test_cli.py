@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from earsight import __version__
-from earsight.cli import COMMANDS, listing, main, settings_of
+from earsight.cli import COMMANDS, about, main, settings_of
+from earsight.cli.data_check import DataCheck
+from earsight.cli.demo import Demo
+from earsight.cli.evaluate import Eval
+from earsight.cli.localize import Localize
+from earsight.cli.score import Score
+from earsight.cli.settings import command_line
+from earsight.cli.train import Train
+from earsight.config import Inputs, Optim
 from earsight.errors import DataError, EarsightError, UsageError
 
 HEAVY = ("torch", "torchvision", "av", "matplotlib", "pyarrow", "numpy.testing", "rich.progress")
@@ -117,7 +127,7 @@ def fail(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> int:
     def raising(settings: object) -> int:
         raise error
 
-    monkeypatch.setattr(listing, "run", raising)
+    monkeypatch.setattr(about, "run", raising)
     return main(["list", "sets"])
 
 
@@ -191,7 +201,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 def test_names_that_the_terminal_cannot_show_do_not_end_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
-    monkeypatch.setattr(listing, "entries", lambda kind: [("nüsse", "")])
+    monkeypatch.setattr(about, "entries", lambda kind: [("nüsse", "")])
     assert main(["list", "sets"]) == 0
     assert raw.getvalue() == b"n?sse\n"
 
@@ -256,3 +266,40 @@ def test_python_calls_refuse_urls_too() -> None:
         for url in (URL, URL + ".onnx"):
             with pytest.raises(UsageError, match=f"Expected a file or folder, but got {url}: URLs are not opened"):
                 call(url)
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        (Eval(weights=(Path("my run"), Path("b")), on=("toybox", "vggss:test")), "'my run' b --on toybox vggss:test"),
+        (
+            Score(maps=Path("m.npz"), on="toybox", protocol=("paper",), bounds=(-1.0, 1.0), allow_missing=True),
+            "m.npz --on toybox --protocol paper --bounds -1.0 1.0 --allow-missing",
+        ),
+        (Localize(weights=Path("w.onnx"), inputs=(Path("a b.mp4"),), every=0.5), "w.onnx 'a b.mp4' --every 0.5"),
+        (Demo(), ""),
+        (DataCheck(spec="folder", data=Path("d"), limit=3), "folder --data d --limit 3"),
+    ],
+)
+def test_settings_print_the_command_line_that_gives_them(
+    settings: Any, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = sys.modules[type(settings).__module__]
+    parsed: list[object] = []
+    monkeypatch.setattr(module, "run", lambda one: parsed.append(one) or 0)
+    typed = command_line(settings)
+    name = next(name for name in COMMANDS if settings_of(name) is type(settings))
+    assert typed == f"earsight {name} {line}".rstrip()
+    assert main(shlex.split(typed)[1:]) == 0
+    assert parsed == [settings]
+
+
+def test_nested_settings_are_printed_by_their_dotted_names() -> None:
+    settings = Train(name="slavc", out=Path("r"), optim=Optim(epochs=2, compile=True), inputs=Inputs(flip=False))
+    assert command_line(settings) == ("earsight train slavc --out r --inputs.no-flip --optim.epochs 2 --optim.compile")
+
+
+def test_a_module_from_outside_is_allowed_in_front(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EARSIGHT_MODULES", raising=False)
+    line = command_line(Train(out=Path("r"), resume=True), "lab.mine", "toybox")
+    assert line == "EARSIGHT_MODULES=lab.mine earsight train --out r --resume"

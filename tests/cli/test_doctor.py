@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from earsight.cli import doctor, main
+from earsight.cli import about, main
 from earsight.cli.settings import EXTRAS
 from earsight.errors import EarsightError
 
@@ -21,7 +21,7 @@ def broken() -> str:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what takes time."""
     for slow in ("_video", "_training"):
-        monkeypatch.setattr(doctor, slow, lambda: "fine")
+        monkeypatch.setattr(about, slow, lambda: "fine")
 
 
 def test_everything_works_here(capsys: Captured) -> None:
@@ -39,7 +39,7 @@ def test_something_needed_that_is_broken_makes_exit_1(
     check: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     quick(monkeypatch)
-    monkeypatch.setattr(doctor, check, broken)
+    monkeypatch.setattr(about, check, broken)
     assert main(["doctor", "--json"]) == 1
     values = json.loads(capsys.readouterr().out)
     assert values["ok"] is False
@@ -49,15 +49,15 @@ def test_something_needed_that_is_broken_makes_exit_1(
 @pytest.mark.parametrize("check", ["_encoder", "_gpu", "_memory", "_imagenet"])
 def test_something_optional_may_be_missing(check: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     quick(monkeypatch)
-    monkeypatch.setattr(doctor, check, broken)
+    monkeypatch.setattr(about, check, broken)
     assert main(["doctor"]) == 0
     assert "is not there" in capsys.readouterr().out
 
 
 def test_a_package_that_does_not_import_is_named(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     quick(monkeypatch)
-    monkeypatch.setattr(doctor, "NEEDED", ("no_such_package",))
-    monkeypatch.setattr(doctor, "EXTRAS", {"log": ("no_such_extra",)})
+    monkeypatch.setattr(about, "NEEDED", ("no_such_package",))
+    monkeypatch.setattr(about, "EXTRAS", {"log": ("no_such_extra",)})
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out
     assert "No module named 'no_such_package'" in out
@@ -69,12 +69,12 @@ def test_every_extra_of_the_package_is_told_with_what_it_is_for(
     monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     quick(monkeypatch)
-    monkeypatch.setattr(doctor, "missing", list)
+    monkeypatch.setattr(about, "missing", list)
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
     for extra, modules in EXTRAS.items():
         for name in modules:
-            assert f"-  {name:<16}  not installed: {doctor.USES[extra]} (pip install 'earsight[{extra}]')\n" in out
+            assert f"-  {name:<16}  not installed: {about.USES[extra]} (pip install 'earsight[{extra}]')\n" in out
     assert "extras            installed: none" in out
     assert "training step" not in out
 
@@ -83,16 +83,16 @@ def test_an_extra_that_is_there_and_does_not_import_breaks_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     quick(monkeypatch)
-    monkeypatch.setattr(doctor, "EXTRAS", {"log": ("earsight.no_such_part",)})
-    monkeypatch.setattr(doctor, "missing", lambda modules: [])
+    monkeypatch.setattr(about, "EXTRAS", {"log": ("earsight.no_such_part",)})
+    monkeypatch.setattr(about, "missing", lambda modules: [])
     assert main(["doctor"]) == 0
     assert "No module named 'earsight.no_such_part'" in capsys.readouterr().out
 
 
 def test_little_disk_space_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_ROOM", 1e30)
+    monkeypatch.setattr(about, "_ROOM", 1e30)
     with pytest.raises(EarsightError, match="too little for a run; make room"):
-        doctor._disk()
+        about._disk()
 
 
 def test_imagenet_weights_that_training_would_refuse_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -101,10 +101,10 @@ def test_imagenet_weights_that_training_would_refuse_are_named(monkeypatch: pyte
     file.parent.mkdir(parents=True)
     file.write_bytes(b"another file")
     with pytest.raises(EarsightError, match=r"resnet18-f37072fd\.pth is damaged or another file: its sha256"):
-        doctor._imagenet()
+        about._imagenet()
 
 
 def test_missing_imagenet_weights_name_their_place(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.setattr("torch.hub.get_dir", lambda: str(tmp_path))
     with pytest.raises(EarsightError, match=r"put https://\S+resnet18\S+ at \S+checkpoints/resnet18"):
-        doctor._imagenet()
+        about._imagenet()

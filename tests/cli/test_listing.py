@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from earsight.cli import main
-from earsight.cli.listing import Kind, entries
+from earsight.cli.about import Kind, entries
 from earsight.errors import UsageError
 
 EXPECTED = {

@@ -117,7 +117,7 @@ def test_an_unknown_table_lists_the_known_ones() -> None:
 
 @pytest.mark.slow
 def test_published_numbers_need_no_torch() -> None:
-    code = "import sys; from earsight.cli.listing import entries; entries('tables'); sys.exit('torch' in sys.modules)"
+    code = "import sys; from earsight.cli.about import entries; entries('tables'); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -34,9 +34,9 @@ COMMANDS = {
     "app": "app",
     "export": "convert",
     "import": "convert",
-    "list": "listing",
+    "list": "about",
     "show": "show",
-    "doctor": "doctor",
+    "doctor": "about",
 }
 """Each command's file in this folder. Two words are a command of a group."""
 GROUPS = {"data": "Check, pack, audit and extend data sets."}

@@ -222,7 +222,7 @@ def save(path: Path, evaluation: Evaluation, settings: Eval) -> None:
 def present(
     evaluations: Sequence[Evaluation], settings: Eval | Score, command: str, tiles: Mapping[str, Sequence[Tile]] = {}
 ) -> None:
-    """Print the table or JSON, name what is missing and what to be wary of, and write the report"""
+    """Print the table or JSON, name what is missing and what to be wary of, and write the report card."""
     from earsight.evaluation import ALIKE, NO_POSITIVES, alike
 
     failed = dict(failure for e in evaluations for failure in e.failures)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from earsight import files
-from earsight.cli.listing import entries
+from earsight.cli.about import entries
 from earsight.cli.screen import flat, pairs, say, say_json
 from earsight.cli.settings import Switch, word
 from earsight.cli.train import resuming
@@ -18,8 +18,6 @@ from earsight.errors import EarsightError, UsageError
 from earsight.escape import visible
 from earsight.header import unusable
 
-Found = tuple[dict[str, Any], Callable[[dict[str, Any]], str]]
-"""Plain values for --json, and what makes text of them."""
 STATES = ("state.pt", "state.previous.pt")
 LAST = 5
 """Log lines of a run that are shown."""
@@ -37,54 +35,45 @@ class Show:
 
 
 def run(settings: Show) -> int:
-    values, text = look(settings.path)
+    values = look(settings.path)
     if settings.json:
         say_json(values)
     else:
-        say(text(values))
+        say(TEXTS[values["kind"]](values))
     return 0
 
 
-def look(path: Path) -> Found:
-    """Find out what lies at a path and read it."""
-    from earsight.data.manifest import is_pack, splits_in
-
+def look(path: Path) -> dict[str, Any]:
+    """Find out what lies at a path and read it; "kind" says what it is."""
     if path.is_dir():
-        if (path / "run.json").is_file():
-            return of_run(path), run_text
-        if (path / "metrics.json").is_file():
-            return of_report(path), report_text
-        if (path / "weights.safetensors").is_file():
-            return of_weights(path), weights_text
-        if splits_in(path) or is_pack(path):
-            return of_pack(path), pack_text
-        do = "Name the folder of one or of a pack, a weights file or a media file."
-        if there := sorted(
-            str(file.parent) for name in ("run.json", "metrics.json") for file in path.glob(f"*/{name}")
-        ):
-            do = f"Name one in it: {' or '.join(there[:3])}."
-        raise UsageError(
-            f"Expected a run (with run.json) or a report (with metrics.json), but {path} has neither. {do}"
-        )
+        return look_in(path)
     if not path.exists():
-        do = "Check the name."
-        if kind := _listed(str(path)):
-            do = f"It is one of the {kind}: see earsight list {kind}."
+        kind = _listed(str(path))
+        do = f"It is one of the {kind}: see earsight list {kind}." if kind else "Check the name."
         raise UsageError(f"Expected a file or folder, but there is nothing at {path}. {do}")
-    if path.suffix == ".safetensors":
-        return of_weights(path), weights_text
-    if path.suffix == ".onnx":
-        return of_exported(path), weights_text
     if path.suffix in (".pth", ".pt"):
         raise UsageError(
             f"Expected earsight weights, a run, a report or a media file, but got {path}. "
             f"If it is an official checkpoint, use: earsight import {path} -o {path.with_suffix('.safetensors').name}"
         )
-    if path.name == "run.json":
-        return of_run(path.parent), run_text
-    if path.name == "metrics.json":
-        return of_report(path.parent), report_text
-    return of_media(path), media_text
+    if path.name in ("run.json", "metrics.json"):
+        return look_in(path.parent)
+    return {".safetensors": of_weights, ".onnx": of_exported}.get(path.suffix, of_media)(path)
+
+
+def look_in(folder: Path) -> dict[str, Any]:
+    from earsight.data.manifest import is_pack, splits_in
+
+    for name, read in {"run.json": of_run, "metrics.json": of_report, "weights.safetensors": of_weights}.items():
+        if (folder / name).is_file():
+            return read(folder)
+    if splits_in(folder) or is_pack(folder):
+        return of_pack(folder)
+    inside = sorted(str(file.parent) for name in ("run.json", "metrics.json") for file in folder.glob(f"*/{name}"))
+    do = "Name the folder of one or of a pack, a weights file or a media file."
+    if inside:
+        do = f"Name one in it: {' or '.join(inside[:3])}."
+    raise UsageError(f"Expected a run (with run.json) or a report (with metrics.json), but {folder} has neither. {do}")
 
 
 def _listed(name: str) -> str:
@@ -322,3 +311,13 @@ def _bytes(count: int) -> str:
     ('512 B', '1.5 MB')
     """
     return f"{count} B" if count < 1000 else f"{count / 1e3:.1f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
+
+
+TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "weights": weights_text,
+    "exported": weights_text,
+    "run": run_text,
+    "report": report_text,
+    "pack": pack_text,
+    "media": media_text,
+}
