@@ -88,7 +88,7 @@ def evaluate_all(
     kind = torch.device(device).type
     batch_size = settings.batch_size or BATCH.get(kind, 16)
     need_truth(clip_set)
-    clip_set.can_give(model.inputs.rate, model.inputs.seconds)
+    clip_set.check_audio_spec(model.inputs.rate, model.inputs.seconds)
     known = {id for id, _ in settings.unreadable}
     tried = Some(clip_set, [i for i, row in enumerate(clip_set.rows) if row.id not in known])
     heard = with_audio(tried, settings.audio)

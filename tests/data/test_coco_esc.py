@@ -139,7 +139,7 @@ def test_sound_that_was_not_packed_is_told(pack: Path) -> None:
         r"Run: earsight data prepare coco_esc:val --coco DIR --esc50 DIR --out OTHER --rate 22050"
     )
     with pytest.raises(UsageError, match=told):
-        clips.can_give(22050, 3.0)
+        clips.check_audio_spec(22050, 3.0)
     assert len(clips.read(0, 2000, 6.0).waveform) == 5 * 2000  # as from files: no sound is longer
 
 
@@ -184,7 +184,7 @@ def test_missing_photos_and_sounds_are_named_and_too_many_stop(tmp_path: Path, c
     clips = open_set("coco_esc:val", out)
     with pytest.raises(MediaError, match=r"could not be packed: .* has no picture"):
         clips.read(0, 2000, 3.0)
-    lost = clips.lost()
+    lost = clips.failed_clips()
     assert lost[0].startswith(f"{photo}: could not be packed: {photo}: has no picture.")
     pairs = lists.pairs("val")
     assert set(lost) == {i for i, pair in enumerate(pairs) if pair.photo == photo or pair.sound == sound}
@@ -194,7 +194,7 @@ def test_missing_photos_and_sounds_are_named_and_too_many_stop(tmp_path: Path, c
     learned = PairSet(
         "coco_esc:train", clips.rows, listed, clips.tables, (lists.LENGTH, lists.WINDOW), lists.sound_of_visit
     )
-    assert set(learned.lost()) == {i for i, pair in enumerate(pairs) if pair.photo == photo}
+    assert set(learned.failed_clips()) == {i for i, pair in enumerate(pairs) if pair.photo == photo}
     coco_trees.put_photos(trees[0] / "val2017", [photo])  # found there as well
     for path in (trees[1] / "audio").iterdir():
         path.unlink()

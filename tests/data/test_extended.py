@@ -10,9 +10,8 @@ import pytest
 
 from earsight.data.clips import open_set
 from earsight.data.controls import with_audio
-from earsight.data.extended import WithNegatives
 from earsight.data.layout import Listed
-from earsight.data.negatives import Negative, build, write
+from earsight.data.negatives import Negative, WithNegatives, build, write
 from earsight.errors import DataError, MediaError, UsageError
 from earsight.media.write import write_png, write_wav
 

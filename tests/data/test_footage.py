@@ -8,7 +8,7 @@ import make
 import numpy as np
 import pytest
 
-from earsight.data.footage import mistimed, still, tiles
+from earsight.data.check import mistimed, still, tiles
 from earsight.media.read import probe
 from earsight.types import U8
 

@@ -81,9 +81,9 @@ def test_sound_that_was_not_packed_is_told_with_what_to_run(rate: int, seconds: 
     with pytest.raises(UsageError, match=told):
         open_set("tiny.tones:train", made).read(0, rate, seconds)
     with pytest.raises(UsageError, match=told):
-        open_set("tiny.tones:train", made, limit=3).can_give(rate, seconds)
-    open_set("tiny.tones:train", made, limit=3).can_give(RATE, 0.1)
-    open_set("tiny.tones:train").can_give(rate, seconds)
+        open_set("tiny.tones:train", made, limit=3).check_audio_spec(rate, seconds)
+    open_set("tiny.tones:train", made, limit=3).check_audio_spec(RATE, 0.1)
+    open_set("tiny.tones:train").check_audio_spec(rate, seconds)
 
 
 def test_a_clip_that_could_not_be_packed_says_why(made: Path) -> None:
@@ -266,9 +266,9 @@ def test_whoever_asks_for_more_sound_is_told_before_any_work(made: Path, tmp_pat
     packed = open_set("tiny.tones:val", made)
     several = [packed, Limited(packed, 4), with_audio(packed, "shuffled"), with_audio(packed, "silent")]
     for one in several:
-        one.can_give(RATE, SECONDS)
+        one.check_audio_spec(RATE, SECONDS)
         with pytest.raises(UsageError, match=r"Expected 9 s of sound at \d+ samples per second, but tiny"):
-            one.can_give(RATE, 9.0)
+            one.check_audio_spec(RATE, 9.0)
     job = tiny.job(on="tiny.tones:train")
     job = replace(job, data=str(made), inputs=replace(job.inputs, rate=RATE * 2))
     with pytest.raises(UsageError, match=r"of sound at \d+ samples per second, but tiny\.tones:train was packed in"):

@@ -45,7 +45,7 @@ class DataPrepare:
     """Sound around the frame: as much as the longest that will be asked for (inputs.seconds)."""
     quality: int = 92
     """Of the JPEG pictures, 1 to 100."""
-    shard_rows: Annotated[int, word("N", default=None)] = 512
+    shard_rows: Annotated[int, word("N", default=None)] = 128
     """Clips in a file."""
     workers: int = 0
     """Processes that read clips, one a core; 0 reads in this one."""

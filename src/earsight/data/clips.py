@@ -56,11 +56,11 @@ class ClipSet(ABC):
         """The sound of what `read` gives, for whoever needs no picture; some sets are spared the work of one."""
         return self.read(index, rate, seconds, draw).sound
 
-    def lost(self) -> dict[int, str]:
+    def failed_clips(self) -> dict[int, str]:
         """Clips of which it is known, without trying, that they cannot be read, and why."""
         return {}
 
-    def can_give(self, rate: int, seconds: float) -> None:  # noqa: B027
+    def check_audio_spec(self, rate: int, seconds: float) -> None:  # noqa: B027
         """Raise a UsageError where no clip can have that much sound at that rate, to be asked before work begins."""
 
     def changed(self) -> str:
@@ -106,13 +106,13 @@ class Derived(ClipSet):
     def origin(self) -> ClipSet:
         return self._whole.origin
 
-    def lost(self) -> dict[int, str]:
-        lost = self._whole.lost()
+    def failed_clips(self) -> dict[int, str]:
+        lost = self._whole.failed_clips()
         found = {i: [lost[part] for part in self.parts(i) if part in lost] for i in range(len(self))} if lost else {}
         return {i: reasons[0] for i, reasons in found.items() if reasons}
 
-    def can_give(self, rate: int, seconds: float) -> None:
-        self._whole.can_give(rate, seconds)
+    def check_audio_spec(self, rate: int, seconds: float) -> None:
+        self._whole.check_audio_spec(rate, seconds)
 
     def changed(self) -> str:
         return self._whole.changed()
@@ -144,7 +144,7 @@ def open_set(
     """Open "name" or "name:split"; without a split, `role` ("train", "val" or "test") picks the set's own default.
 
     Every file in data/sets defines SPLITS (all split names), DEFAULTS (role -> split, "" for a role that the set has no
-    split for) and open(split, data) -> ClipSet. "name:split+FILE" adds the negatives of a csv file (data/extended.py).
+    split for) and open(split, data) -> ClipSet. "name:split+FILE" adds the negatives of a csv file (data/negatives.py).
     Where `data` is a pack (data/pack.py), the packed clips of that split are opened in place of the set's own files.
     With `only`, a file of names (data/files.py), the clips whose picture or whose own name is in it; then `limit` of
     them.
@@ -156,7 +156,7 @@ def open_set(
     packed = _packed(data, spec)
     clip_set: ClipSet = registry.load("set", name).open(split, data) if packed is None else packed
     if negatives:
-        from earsight.data.extended import extend  # which is a kind of set itself
+        from earsight.data.negatives import extend  # which is a kind of set itself
 
         clip_set = extend(clip_set, Path(negatives))
     if only is not None:

@@ -39,7 +39,7 @@ class Settings:
     """Sound around the frame."""
     quality: int = 92
     """Of the JPEG pictures, 1 to 100."""
-    shard_rows: int = 512
+    shard_rows: int = 128
     """Clips in a file."""
 
     def __post_init__(self) -> None:

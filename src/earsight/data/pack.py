@@ -69,12 +69,12 @@ class Packed(ClipSet):
 
     def read(self, index: int, rate: int, seconds: float, draw: int = 0) -> Clip:
         """The clip; which one `draw` is makes no difference, since one was packed."""
-        self.can_give(rate, seconds)
+        self.check_audio_spec(rate, seconds)
         stored = self.stored(index)
         return Clip(self.rows[index].id, self._picture(index, stored), *self._sound(stored, seconds))
 
     def hear(self, index: int, rate: int, seconds: float, draw: int = 0) -> Sound:
-        self.can_give(rate, seconds)
+        self.check_audio_spec(rate, seconds)
         return self._sound(self.stored(index), seconds)
 
     def _sound(self, stored: Stored, seconds: float) -> Sound:
@@ -92,10 +92,10 @@ class Packed(ClipSet):
             reason = f"has a picture that is not as it was packed, or cannot be decoded ({error})."
             raise MediaError(self.rows[index].id, reason, "Prepare the pack again.") from error
 
-    def lost(self) -> dict[int, str]:
+    def failed_clips(self) -> dict[int, str]:
         return {failed.index: f"{failed.id}: could not be packed: {failed.reason}" for failed in self.manifest.failed}
 
-    def can_give(self, rate: int, seconds: float) -> None:
+    def check_audio_spec(self, rate: int, seconds: float) -> None:
         """Raise when the sound was packed at another rate, or less of it."""
         packed = self.manifest.settings
         if rate != packed.rate or seconds > packed.seconds + 1e-9:

@@ -65,7 +65,7 @@ class PairSet(ClipSet):
         return Clip(row.id, picture, *self.hear(index, rate, seconds, draw))
 
     def hear(self, index: int, rate: int, seconds: float, draw: int = 0) -> Sound:
-        self.can_give(rate, seconds)
+        self.check_audio_spec(rate, seconds)
         name, start = self.heard(index, draw)
         if name in (SILENCE, NOISE):
             wave: F32 | I16 = synthetic(name, self.rows[index].picture, round(self._length * rate))
@@ -86,16 +86,16 @@ class PairSet(ClipSet):
             return None
         return self._pictures.find(self.rows[index].picture), self._sounds.find(self.heard(index, 0)[0])
 
-    def lost(self) -> dict[int, str]:
-        pictures, sounds = ({t.rows[i].id: why for i, why in t.lost().items()} for t in self.tables)
+    def failed_clips(self) -> dict[int, str]:
+        pictures, sounds = ({t.rows[i].id: why for i, why in t.failed_clips().items()} for t in self.tables)
         if self._choose is not None:
             sounds = {}  # other visits have other sounds
         names = zip((row.picture for row in self.rows), (sound for sound, _ in self._listed), strict=True)
         found = {i: pictures.get(picture) or sounds.get(sound) for i, (picture, sound) in enumerate(names)}
         return {i: reason for i, reason in found.items() if reason}
 
-    def can_give(self, rate: int, seconds: float) -> None:
-        self._sounds.can_give(rate, min(seconds, self._length))
+    def check_audio_spec(self, rate: int, seconds: float) -> None:
+        self._sounds.check_audio_spec(rate, min(seconds, self._length))
 
     def changed(self) -> str:
         return self._pictures.changed() or self._sounds.changed()

@@ -101,7 +101,7 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
     # The data: a training list, and a validation list that no test set shares.
     clips = open_set(job.on, job.folder, role="train", limit=job.limit)
     val = open_set(job.val, job.folder, role="val", limit=job.limit) if job.val else None
-    lost = clips.lost()
+    lost = clips.failed_clips()
     sampler = _sampler(clips, job, lost)
     count = sampler.clips
     if 2 <= count < job.optim.batch_size:  # run.json keeps the settings as given: a run that goes on comes here again
@@ -141,10 +141,10 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
     need(position.stage < max(1, len(stages)), f"a state of one of {len(stages)} stages", f"stage {position.stage + 1}",
          "Start a new run.")  # fmt: skip
     need_graph(model, job.method, job.optim, job.supervision, where)
-    clips.can_give(job.inputs.rate, model.training_seconds)
+    clips.check_audio_spec(job.inputs.rate, model.training_seconds)
     truth = annotated(clips, job.supervision) if job.supervision.weight else None
     if val is not None:
-        val.can_give(job.inputs.rate, job.inputs.seconds)
+        val.check_audio_spec(job.inputs.rate, job.inputs.seconds)
         need_answers(model, job)
 
     # The folder.
