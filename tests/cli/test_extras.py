@@ -17,7 +17,7 @@ from earsight.data.clips import open_set
 from earsight.methods import slavc
 from earsight.training.job import Job
 
-HIDDEN = ("torch", "torchvision", "pyarrow", "gradio", "onnx", "onnxscript", "tensorboard")
+HIDDEN = tuple(name for modules in EXTRAS.values() for name in modules)
 CODE = f"""
 import json, sys
 
@@ -126,6 +126,7 @@ def test_scores_and_comparisons_need_no_extra(maps: Path, tmp_path: Path) -> Non
         (["localize", "w.onnx", "clip.mp4", "--object-prior", "0.9"], "train"),
         (["list", "presets"], "train"),
         (["data", "prepare", "toybox", "-o", "pack"], "train"),
+        (["app", "w.onnx"], "app"),
     ],
 )
 def test_a_command_that_needs_an_extra_names_it_in_one_line(args: list[str], extra: str) -> None:
