@@ -18,7 +18,7 @@ from earsight.metrics.base import Records
 from earsight.protocols import get
 from earsight.report.figures import Tile
 from earsight.report.groups import lines
-from earsight.report.tables import percent, table
+from earsight.report.tables import percent, render
 from earsight.report.write import Attachments, write_report
 from earsight.types import Row
 
@@ -91,12 +91,12 @@ def test_lines_name_the_protocol_where_there_are_several() -> None:
 
 def test_tables_line_up() -> None:
     rows = lines(ALL)
-    text = table(rows).splitlines()
+    text = render(rows).splitlines()
     assert len({len(line) for line in text}) == 1
-    markdown = table(rows, "markdown").splitlines()
+    markdown = render(rows, "markdown").splitlines()
     assert len({len(line) for line in markdown}) == 1
     assert len(markdown) == len(rows) + 2
-    assert table([]) == ""
+    assert render([]) == ""
 
 
 def test_a_report_holds_everything(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def run(settings: Demo) -> int:
     from earsight.model_evaluation import EvalSettings, evaluate
     from earsight.report.gallery import groups
     from earsight.report.groups import lines
-    from earsight.report.tables import table
+    from earsight.report.tables import render
     from earsight.report.training import threshold_of, training_of
     from earsight.report.write import Attachments, write_report
     from earsight.training.log import LOG, read_log
@@ -100,7 +100,7 @@ def run(settings: Demo) -> int:
     write_film(film, seed)
     localize_video(Localizer(weights), film, out / "film", Settings(force=force))
 
-    say(table(lines(results)) + "\n")
+    say(render(lines(results)) + "\n")
     if calibration:
         say(
             f"Verdict: a source is called visible from confidence {calibration['threshold']:.3f} on "

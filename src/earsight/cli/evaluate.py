@@ -250,7 +250,7 @@ def present(
 def page(evaluations: Sequence[Evaluation]) -> str:
     """The table, and under it what each set was measured with."""
     from earsight.report.groups import lines
-    from earsight.report.tables import table
+    from earsight.report.tables import render
 
     measured = dict.fromkeys(
         visible(
@@ -258,7 +258,7 @@ def page(evaluations: Sequence[Evaluation]) -> str:
         )
         for e in evaluations
     )
-    return "\n".join([table(lines(evaluations)), "", "Values in percent.", *measured])
+    return "\n".join([render(lines(evaluations)), "", "Values in percent.", *measured])
 
 
 def refuse_report(settings: Eval | Score) -> None:

@@ -12,7 +12,7 @@ from earsight.metrics.base import higher_is_better
 from earsight.report import published
 from earsight.report.bootstrap import Difference
 from earsight.report.compare import Comparison, Shown, best
-from earsight.report.tables import Format, comment, render, title
+from earsight.report.tables import Format, comment, percent, points, render, title
 
 CHANCE = 0.05
 """Differences with a p below this are called unlikely to be chance."""
@@ -42,7 +42,7 @@ def texts(found: Sequence[Comparison], metrics: Sequence[str], format: Format) -
 
 def line(row: Shown, metrics: Sequence[str], gammas: Collection[float] = ()) -> dict[str, str]:
     """A row of the table as words; `gammas` go into the heading of LocAcc."""
-    numbers = {title(m, gammas): "-" if math.isnan(row.values[m]) else f"{100 * row.values[m]:.2f}" for m in metrics}
+    numbers = {title(m, gammas): percent(row.values[m]) for m in metrics}
     return {
         "model": row.name,
         "source": row.source,
@@ -79,7 +79,7 @@ def words(metric: str, d: Difference) -> str:
         return f"{name} is undefined here"
     p = f"p = {d.p:.3f}" if d.p >= 0.0005 else "p < 0.001"
     verdict = "unlikely to be chance in the choice of clips" if d.p < CHANCE else "could be chance"
-    value, low, high = (f"{round(100 * x, 2) + 0.0:+.2f}" for x in (d.value, d.low, d.high))
+    value, low, high = map(points, (d.value, d.low, d.high))
     return f"{value} {name} [{low}, {high}], {p}; {verdict}"
 
 

@@ -3,8 +3,7 @@ epoch would have reported."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import numpy as np
 from earsight.errors import DataError
 from earsight.metrics.base import higher_is_better
 from earsight.report.figures import PALETTE, label, legend, new_figure, over, save
-from earsight.report.tables import title
+from earsight.report.tables import percent, points, title
 from earsight.training.log import LOG, read_log
 
 if TYPE_CHECKING:
@@ -80,25 +79,28 @@ TRACES = {"loss": "Loss", "lr": "Learning rate"}
 
 def read_traces(folders: Sequence[Path]) -> list[Trace]:
     """Loss and learning rate of each run that has any in its log, run by run."""
-    return [one for folder, run in zip(folders, run_names(folders), strict=True) for one in _traces(folder, run)]
-
-
-def _traces(folder: Path, run: str) -> list[Trace]:
-    found: list[Trace] = []
-    with _readable(folder):
-        rows = _rows(folder)
-        for name in TRACES:
-            points = [(int(row["step"]), float(row[name])) for row in rows if name in row]
-            if points:
-                steps, values = zip(*points, strict=True)
-                found.append(Trace(run, name, steps, values))
+    found = []
+    for folder, run in zip(folders, run_names(folders), strict=True):
+        for name, trace in _read(folder)[0].items():
+            steps, values = zip(*trace, strict=True)
+            found.append(Trace(run, name, steps, values))
     return found
 
 
 def read_series(folders: Sequence[Path], metrics: Sequence[str]) -> list[Series]:
     """Each metric of each run that was measured while it trained, run by run."""
-    names = run_names(folders)
-    return [one for folder, name in zip(folders, names, strict=True) for one in _of_run(folder, name, metrics)]
+    found = []
+    for folder, run in zip(folders, run_names(folders), strict=True):
+        measured = _read(folder)[1]
+        for metric in metrics if measured else ():
+            by_epoch = {epoch: float(numbers[metric]) for epoch, numbers in measured.items() if metric in numbers}
+            if not by_epoch:
+                known = ", ".join(sorted({key for numbers in measured.values() for key in numbers}))
+                raise DataError(
+                    f"Expected '{metric}' in the validation of {folder}, but got {known}. Choose --metrics among these."
+                )
+            found.append(Series(run, metric, tuple(by_epoch), tuple(by_epoch.values())))
+    return found
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:
@@ -111,54 +113,33 @@ def run_names(folders: Sequence[Path]) -> list[str]:
     return [str(f) if short.count(name) > 1 else name for f, name in zip(folders, short, strict=True)]
 
 
-def _rows(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a run's log, which has to have some."""
-    if not (folder / LOG).is_file():
+def _read(folder: Path) -> tuple[dict[str, list[tuple[int, float]]], dict[int, dict[str, Any]]]:
+    """Steps and values of each of TRACES in a run's log, and the numbers of its validations by epoch from 1."""
+    path = folder / LOG
+    if not path.is_file():
         raise DataError(f"Expected a run's folder, but {folder} has no {LOG}. Name the --out of earsight train.")
-    rows = read_log(folder / LOG)
-    if not rows and (folder / LOG).stat().st_size:
-        raise ValueError("no line of it is one of a log")
-    if not any(key in row for row in rows for key in ("loss", "val")):
+    try:
+        rows = read_log(path)
+        if not rows and path.stat().st_size:
+            raise ValueError("no line of it is one of a log")
+        traces = {name: [(int(row["step"]), float(row[name])) for row in rows if name in row] for name in TRACES}
+        epochs = [(int(row["epoch"]), dict(row["val"])) for row in rows if "val" in row]
+    except (ValueError, KeyError, TypeError) as error:
+        why = " ".join(str(error).split())
+        raise DataError(f"Expected a run's log, but {path} cannot be read ({why}). Train the run again.") from error
+    if not traces["loss"] and not epochs:
         raise DataError(
             f"Expected a run that has taken its first steps, but the log of {folder} has no loss and no validation. "
             "Let it train, then draw it."
         )
-    return rows
-
-
-@contextmanager
-def _readable(folder: Path) -> Iterator[None]:
-    """Tell of a log that holds something else than a run writes."""
-    try:
-        yield
-    except (ValueError, KeyError, TypeError) as error:
-        told = " ".join(str(error).split())
-        raise DataError(
-            f"Expected a run's log, but {folder / LOG} cannot be read ({told}). Train the run again."
-        ) from error
-
-
-def _of_run(folder: Path, name: str, metrics: Sequence[str]) -> list[Series]:
-    with _readable(folder):
-        rows = [(int(row["epoch"]), dict(row["val"])) for row in _rows(folder) if "val" in row]
-    if not rows:
-        return []
-    found: dict[str, dict[int, float]] = {metric: {} for metric in metrics}
+    measured: dict[int, dict[str, Any]] = {}
     before, done = 0, 0
-    for epoch, numbers in rows:
+    for epoch, numbers in epochs:
         if before + epoch + 1 <= done:  # a new stage counts its epochs from 0 again
             before = done
         done = before + epoch + 1
-        for metric in metrics:
-            if metric in numbers:
-                found[metric][done] = float(numbers[metric])
-    for metric, points in found.items():
-        if not points:
-            known = ", ".join(sorted({key for _, numbers in rows for key in numbers}))
-            raise DataError(
-                f"Expected '{metric}' in the validation of {folder}, but got {known}. Choose --metrics among these."
-            )
-    return [Series(name, metric, tuple(points), tuple(points.values())) for metric, points in found.items()]
+        measured[done] = numbers
+    return {name: trace for name, trace in traces.items() if trace}, measured
 
 
 def draw(path: Path, series: Sequence[Series], traces: Sequence[Trace] = ()) -> None:
@@ -166,46 +147,40 @@ def draw(path: Path, series: Sequence[Series], traces: Sequence[Trace] = ()) -> 
 
     Then one for the loss, and one for the learning rate where it changes, against steps.
     """
-    metrics = list(dict.fromkeys(one.metric for one in series))
     if not any(one.name == "lr" and len(set(one.values)) > 1 for one in traces):
         traces = [one for one in traces if one.name != "lr"]
-    traced = [name for name in TRACES if any(one.name == name for one in traces)]
+    metrics = dict.fromkeys(one.metric for one in series)
+    panels = {metric: (f"{title(metric)} (%)", "Epoch") for metric in metrics}
+    panels |= {name: (TRACES[name], "Step") for name in TRACES if any(one.name == name for one in traces)}
     runs = list(dict.fromkeys([*(one.run for one in traces), *(one.run for one in series)]))
-    count = len(metrics) + len(traced)
-    columns = 2 if count == 4 else min(count, 3)
-    rows = -(-count // columns)
+    columns = 2 if len(panels) == 4 else min(len(panels), 3)
+    rows = -(-len(panels) // columns)
     legend_lines = -(-len(runs) // _legend_columns(runs, columns)) + 1
-    size = (5.6 * columns, 3.8 * rows + 0.24 * legend_lines)
-    figure, grid = new_figure(rows, columns, size)
-    panels = np.ravel(np.array(grid, dtype=object))
-    for panel in panels[count:]:
-        panel.set_visible(False)
+    figure, grid = new_figure(rows, columns, (5.6 * columns, 3.8 * rows + 0.24 * legend_lines))
+    every = np.ravel(np.array(grid, dtype=object))
+    for unused in every[len(panels) :]:
+        unused.set_visible(False)
+    axes_of = dict(zip(panels, every, strict=False))
     for trace in traces:
-        axes, number = panels[len(metrics) + traced.index(trace.name)], runs.index(trace.run)
-        color, marker = _look(number)
+        (color, marker), axes = _style(runs.index(trace.run)), axes_of[trace.name]
         axes.plot(trace.steps, trace.values, color=color, lw=1.6)
         axes.plot(trace.steps[-1], trace.values[-1], marker, color=color, ms=7, zorder=5)
-    for axes, name in zip(panels[len(metrics) :], traced, strict=False):
-        axes.set_title(TRACES[name], loc="left")
-        over(axes, "Step")
-        axes.margins(x=0.04, y=0.08)
     for one in series:
-        axes, number = panels[metrics.index(one.metric)], runs.index(one.run)
-        color, marker = _look(number)
+        (color, marker), axes = _style(runs.index(one.run)), axes_of[one.metric]
         epochs, values = np.array(one.epochs), 100 * np.array(one.values)
         axes.plot(epochs, 100 * np.array(one.best_so_far), color=color, ls=(0, (4, 2)), lw=1.5, alpha=0.9)
         axes.plot(epochs, values, color=color, lw=1.9)
         axes.plot(epochs[one.best], values[one.best], marker, color=color, ms=8, mfc="white", mew=1.8, zorder=4)
         axes.plot(epochs[-1], values[-1], marker, color=color, ms=7, zorder=5)
-    for axes, metric in zip(panels, metrics, strict=False):
-        axes.set_title(f"{title(metric)} (%)", loc="left")
-        over(axes, "Epoch")
-        axes.margins(x=0.04, y=0.08)
+    for name, (heading, counted) in panels.items():
+        axes_of[name].set_title(heading, loc="left")
+        axes_of[name].margins(x=0.04, y=0.08)
+        over(axes_of[name], counted)
     _legend(figure, runs, columns, measured=bool(series))
     save(figure, path)
 
 
-def _look(number: int) -> tuple[str, str]:
+def _style(number: int) -> tuple[str, str]:
     """Colour and marker of a run."""
     return PALETTE[number % len(PALETTE)], MARKERS[number // len(PALETTE) % len(MARKERS)]
 
@@ -219,7 +194,7 @@ def _legend(figure: Figure, runs: Sequence[str], panels: int, measured: bool) ->
     """Runs by colour, and where some were measured, under them what the kinds of lines and dots say."""
     from matplotlib.lines import Line2D
 
-    by_run = [Line2D([], [], color=color, marker=marker, lw=1.9) for color, marker in map(_look, range(len(runs)))]
+    by_run = [Line2D([], [], color=color, marker=marker, lw=1.9) for color, marker in map(_style, range(len(runs)))]
     grey = "#5A5A5A"
     kinds = [
         (Line2D([], [], color=grey, lw=1.9), "after each epoch"),
@@ -253,11 +228,11 @@ def line(one: Series) -> dict[str, str]:
     return {
         "run": one.run,
         "metric": title(one.metric),
-        "best": f"{100 * one.values[one.best]:.2f}",
+        "best": percent(one.values[one.best]),
         "at epoch": str(one.epochs[one.best]),
-        "last": f"{100 * one.values[-1]:.2f}",
+        "last": percent(one.values[-1]),
         "of epoch": str(one.epochs[-1]),
-        "lost without early stopping": f"{round(100 * one.lost, 2) + 0.0:+.2f}",
+        "lost without early stopping": points(one.lost),
     }
 
 

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal, get_args
 
 from earsight.config import need
@@ -23,50 +23,42 @@ _NUMBER = r"[-+]?\d+(?:\.\d+)?"
 def render(
     rows: Rows, format: Format = "text", bold: Collection[tuple[int, str]] = (), rules: Collection[int] = ()
 ) -> str:
-    """Rows of equal keys as a table; what is empty or a dash in CSV is left empty.
+    """Rows of equal keys as a table: words to the left, numbers to the right. In CSV, a dash is left empty.
 
     LaTeX alone shows `bold`, the cells (row, column) to stand out, and `rules`, the rows that begin a new part.
-    """
-    need(format in get_args(Format), f"a format of {', '.join(get_args(Format))}", repr(format))
-    if format == "csv":
-        return _csv(rows)
-    if format == "latex":
-        return _latex(rows, bold, rules)
-    return table(rows, format)
 
-
-def table(rows: Rows, format: Literal["text", "markdown"] = "text") -> str:
-    """Rows of equal keys as a table: words to the left, numbers to the right.
-
-    >>> print(table([{"": "model", "AP": "61.20"}, {"": "floor", "AP": "-"}]))
+    >>> print(render([{"": "model", "AP": "61.20"}, {"": "floor", "AP": "-"}]))
               AP
     model  61.20
     floor      -
-    >>> print(table([{"": "a|b", "AP": "61.20"}], "markdown"))
+    >>> print(render([{"": "a|b", "AP": "61.20"}], "markdown"))
     |      |    AP |
     | :--- | ----: |
     | a\\|b | 61.20 |
     """
+    need(format in get_args(Format), f"a format of {', '.join(get_args(Format))}", repr(format))
     if not rows:
         return ""
+    if format == "csv":
+        return _csv(rows)
+    if format == "latex":
+        return _latex(rows, bold, rules)
+    return _columns(rows, markdown if format == "markdown" else visible, bars=format == "markdown")
+
+
+def _columns(rows: Rows, escaped: Callable[[str], str], bars: bool) -> str:
     number = list(numeric(rows).values())
     # A column is as wide as its widest cell: one endless name would make every line endless.
-    head, *body = (
-        [_written(brief(word, LETTERS), format) for word in line] for line in (rows[0], *(row.values() for row in rows))
-    )
+    head, *body = ([escaped(brief(word, LETTERS)) for word in line] for line in (rows[0], *(r.values() for r in rows)))
     width = [max(3, *map(len, column)) for column in zip(head, *body, strict=True)]
 
     def cells(line: Sequence[str]) -> list[str]:
         return [w.rjust(n) if right else w.ljust(n) for w, n, right in zip(line, width, number, strict=True)]
 
-    if format == "text":
+    if not bars:
         return "\n".join("  ".join(cells(line)).rstrip() for line in [head, *body])
     rule = ["-" * (n - 1) + ":" if right else ":" + "-" * (n - 1) for n, right in zip(width, number, strict=True)]
     return "\n".join(f"| {' | '.join(line)} |" for line in [cells(head), rule, *map(cells, body)])
-
-
-def _written(cell: str, format: str) -> str:
-    return cell if format == "text" else markdown(cell)
 
 
 def numeric(rows: Rows) -> dict[str, bool]:
@@ -130,8 +122,6 @@ def comment(text: str, format: Format) -> str:
 
 
 def _csv(rows: Rows) -> str:
-    if not rows:
-        return ""
     out = io.StringIO()
     body = (["" if value == "-" else csv_cell(value) for value in row.values()] for row in rows)
     csv.writer(out, lineterminator="\n").writerows([list(map(csv_cell, rows[0])), *body])
@@ -140,8 +130,6 @@ def _csv(rows: Rows) -> str:
 
 def _latex(rows: Rows, bold: Collection[tuple[int, str]], rules: Collection[int]) -> str:
     """A tabular of the booktabs package."""
-    if not rows:
-        return ""
     names = list(rows[0])
     number = numeric(rows)
     lines = [
