@@ -128,16 +128,16 @@ def localize_paths(
             left.append(job.path)
             continue
 
-        def tell(now: float, whole: float, name: str = str(job.path)) -> None:
+        def report(now: float, whole: float, name: str = str(job.path)) -> None:
             if progress is not None:
                 progress(name, now, whole)
 
         try:
             if job.sound is not None:
                 found = write_pair(localizer, (job.path, job.sound), files[job], settings)
-                tell(1.0, 1.0)
+                report(1.0, 1.0)
             else:
-                found = write_video(localizer, (job.path, other), files[job], settings, tell, stop)
+                found = write_video(localizer, (job.path, other), files[job], settings, report, stop)
             done.append(replace(found, stills=()))  # of a whole folder they would be too many to hold
         except EarsightError as error:
             failures.append(Failed(job.path, _reason(error, job.path)))

@@ -127,6 +127,9 @@ def write_sheet(path: Path, tiles: Sequence[tuple[Moment, U8]], timeline: Timeli
         if counts[verdict]:
             draw.circle((end + 3 * _GAP, below + _LINE / 2), 4, INK[verdict])
             end = write(end + 4 * _GAP, below + _LINE / 2, f"{verdict} ({counts[verdict]})", INK[verdict])
+    if timeline.smooth > 0:
+        draw.line((end + 2 * _GAP, below + _LINE / 2, end + 4 * _GAP, below + _LINE / 2), "#c8ccd2", 1)
+        write(end + 5 * _GAP, below + _LINE / 2, "each moment alone", _GREY)
     chart = confidence_chart(timeline.items, timeline.threshold, _WIDTH - 2 * _MARGIN, _CHART, _GREY).reduce(FINE)
     sheet.paste(chart, (_MARGIN, below + _LINE), chart)
     write_file(path, lambda beside: sheet.save(beside, "PNG"))

@@ -15,7 +15,7 @@ from earsight.data.clips import fit_waveform
 from earsight.errors import MediaError
 from earsight.files import local_path
 from earsight.localize.files import MapsFile, make_way, outputs, write_json
-from earsight.localize.film import Film, write_film
+from earsight.localize.film import Film
 from earsight.localize.inputs import AudioWindows, check_start, is_silent, track_notes
 from earsight.localize.localizer import Localizer
 from earsight.localize.settings import DEFAULT, Settings
@@ -95,7 +95,7 @@ def write_video(
     info, notes = _checked(path, other, settings)
     sound = other or path
     make_way(files.values(), settings.force)
-    tell = _teller(progress, info, settings)
+    report = _reporter(progress, info, settings)
     tiles, items, partial = Tiles(), list[Moment](), False
 
     def stopped() -> bool:
@@ -122,10 +122,10 @@ def write_video(
         views = held.enter_context(closing(followed()))
         if "mp4" in files:
             film = Film(files["mp4"], info, sound, settings, localizer.notes)
-            write_film(film, views, held, stopped, tell)
+            film.write(views, held, stopped, report)
         for view in views:  # all of them without a film, and after one what it did not need
             if "mp4" not in files:
-                tell(view.moment.time)
+                report(view.moment.time)
         if not items:  # stopped before the first answer: there is nothing but the timeline to say so
             files = {kind: file for kind, file in files.items() if kind == "json"}
         if not partial and items:
@@ -155,7 +155,7 @@ def write_video(
         if "png" in files:
             write_sheet(files["png"], pictures, timeline)
     if not timeline.partial:
-        tell(None)
+        report(None)
     return timeline
 
 
@@ -194,19 +194,19 @@ def answer_batch(localizer: Localizer, batch: Sequence[Waiting]) -> list[Answer]
     ]
 
 
-def _teller(progress: Progress | None, info: MediaInfo, settings: Settings) -> Callable[[float | None], None]:
-    """What is told the time that the work has come to, and None at its end."""
+def _reporter(progress: Progress | None, info: MediaInfo, settings: Settings) -> Callable[[float | None], None]:
+    """What passes on the time that the work has come to, and None at its end."""
     stop = min(settings.end or float("inf"), info.duration or float("inf"))
     total = max(stop - settings.begin, 1e-3) if stop < float("inf") else 1e-3
 
-    def tell(time: float | None) -> None:
+    def report(time: float | None) -> None:
         nonlocal total
         if progress is not None:
             done = total if time is None else time - settings.begin
             total = max(total, done)
             progress(done, total)
 
-    return tell
+    return report
 
 
 def _cut_notes(info: MediaInfo, settings: Settings, answered: float) -> tuple[str, ...]:
