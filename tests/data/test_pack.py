@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -191,6 +192,12 @@ def test_the_command_to_run_asks_for_a_folder_where_the_set_has_one(made: Path) 
         open_set("toybox:val", made)
     with pytest.raises(UsageError, match=r"Run: earsight data prepare vggss:test --data DIR --out "):
         open_set("vggss:test", made)
+
+
+def test_without_pyarrow_a_pack_says_what_to_install(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "earsight.data.shard", None)
+    with pytest.raises(UsageError, match=r"Expected pyarrow to read the pack .*, but it is not installed\. Install"):
+        open_set("tiny.tones:val", made)
 
 
 def test_an_unfinished_pack_is_not_read(own: Path) -> None:

@@ -11,7 +11,7 @@ import tyro
 
 from earsight import registry
 from earsight.cli.screen import columns, note, progress, say, say_json
-from earsight.cli.settings import Switch, word
+from earsight.cli.settings import Switch, require, word
 from earsight.config import need
 from earsight.errors import DataError
 from earsight.escape import visible
@@ -140,6 +140,7 @@ def packs_of(spec: str, data: Path | None) -> list[Path]:
 def check_packs(folders: Sequence[Path], settings: DataCheck) -> int:
     """Every shard against its hash, every clip against its digest; exit code 1 when anything is damaged, missing or not
     finished."""
+    require("train", "pyarrow")
     from earsight.data.pack import verify
 
     found = []

@@ -32,7 +32,7 @@ from earsight.data.manifest import (
     shard_path,
 )
 from earsight.data.parallel import in_order
-from earsight.errors import DataError, MediaError, UsageError
+from earsight.errors import DataError, MediaError, UsageError, how_to_install
 from earsight.media.accept import Limits
 from earsight.types import U8, Clip, Sound
 
@@ -144,8 +144,13 @@ class Packed(ClipSet):
             self._verified.difference_update(range(first, first + info.rows))
         if found is None or found.st_size != info.bytes:
             raise damaged(self._paths[number], _wrong_size(found, info.bytes))
-        from earsight.data.shard import Shard
-
+        try:
+            from earsight.data.shard import Shard
+        except ImportError as error:
+            raise UsageError(
+                f"Expected pyarrow to read the pack {self.folder}, but it is not installed. Install the extra 'train': "
+                f"{how_to_install('train')}"
+            ) from error
         shard = Shard(self._paths[number], first, info.rows)
         self._open[number] = found, shard
         return shard

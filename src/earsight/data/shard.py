@@ -32,13 +32,20 @@ _TEXTS = ("id", "label", "kind", "picture", "sound", "failed")
 
 
 def _schema() -> Any:
-    boxes = pa.list_(pa.field("item", pa.list_(pa.field("item", pa.float64(), False), 4), False))
+    box = pa.list_(pa.field("item", pa.float64(), False), 4)
     kinds = {
-        "index": pa.int64(), "id": pa.string(), "label": pa.string(), "kind": pa.string(), "boxes": boxes,
-        "consensus": pa.int64(), "picture": pa.string(), "sound": pa.string(), "frame": pa.large_binary(),
-        "height": pa.int32(), "width": pa.int32(), "wave": pa.large_list(pa.field("item", pa.int16(), False)),
-        "time": pa.float64(), "failed": pa.string(), "digest": pa.binary(DIGEST),
-    }  # fmt: skip
+        "index": pa.int64(),
+        **dict.fromkeys(("id", "label", "kind"), pa.string()),
+        "boxes": pa.list_(pa.field("item", box, False)),
+        "consensus": pa.int64(),
+        **dict.fromkeys(("picture", "sound"), pa.string()),
+        "frame": pa.large_binary(),
+        **dict.fromkeys(("height", "width"), pa.int32()),
+        "wave": pa.large_list(pa.field("item", pa.int16(), False)),
+        "time": pa.float64(),
+        "failed": pa.string(),
+        "digest": pa.binary(DIGEST),
+    }
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in kinds.items()])
 
 
