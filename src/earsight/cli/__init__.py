@@ -66,10 +66,10 @@ def _command(args: list[str]) -> int:
         flag, _, value = word.partition("=")
         if "--name" not in (before, flag):
             local_path(value if flag.startswith("--") else word)
-    from earsight.cli.settings import parse
+    from earsight.cli.settings import parse_args
 
     settings, module = settings_of(name), importlib.import_module(f"{__name__}.{COMMANDS[name]}")
-    values = module.parse(rest) if name == "train" else parse(settings, rest, f"earsight {name}")
+    values = module.parse(rest) if name == "train" else parse_args(settings, rest, f"earsight {name}")
     code: int = module.run(values)
     return code
 
@@ -84,7 +84,7 @@ def _help(args: list[str]) -> int:
         raise registry.unknown(f"command of '{group}'" if group else "command", rest[0], list(known))
     import tyro
 
-    from earsight.cli.settings import parse
+    from earsight.cli.settings import parse_args
 
     commands: Any = None
     for word, name in known.items():
@@ -92,5 +92,5 @@ def _help(args: list[str]) -> int:
         about = settings.__doc__.split("\n")[0]
         one: Any = Annotated[settings, tyro.conf.subcommand(word, description=about)]
         commands = one if commands is None else commands | one
-    parse(commands, rest or ["--help"], f"earsight {group}".rstrip(), description=GROUPS.get(group, ABOUT))
+    parse_args(commands, rest or ["--help"], f"earsight {group}".rstrip(), description=GROUPS.get(group, ABOUT))
     return 2

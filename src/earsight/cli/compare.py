@@ -129,7 +129,9 @@ def run_curves(settings: Curves) -> int:
     measured = {one.run for one in series}
     without = [name for name in run_names(runs) if name not in measured]
     if without:
-        note(f"note: no validation in the log of {', '.join(without)}, so only the loss is drawn. "
-             "Train with --val SET, and --optim.val-every 1 for a point after every epoch.")  # fmt: skip
+        note(
+            f"note: no validation in the log of {', '.join(without)}, so only the loss is drawn. "
+            "Train with --val SET, and --optim.val-every 1 for a point after every epoch."
+        )
     note(f"plot: {out}")
     return 0

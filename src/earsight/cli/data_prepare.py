@@ -132,7 +132,6 @@ def named(spec: str) -> str:
 
 def telling(name: str, report: Report) -> Callable[[int, int, float], None]:
     """Tells progress with the rate and the time that is left."""
-
     from earsight.training.log import clips_per_second
 
     def tell(done: int, total: int, rate: float) -> None:

@@ -43,7 +43,7 @@ EXTRAS = {
 """What can be installed beside the core, and the modules that each extra brings."""
 
 
-def parse(settings: Any, args: Sequence[str], prog: str, **more: Any) -> Any:
+def parse_args(settings: Any, args: Sequence[str], prog: str, **more: Any) -> Any:
     """An instance of the class `settings` from the words after a command; SystemExit where they are wrong."""
     return tyro.cli(settings, prog=prog, args=args, console_outputs=process() == 0, **more)
 

@@ -100,20 +100,23 @@ def of_exported(path: Path) -> dict[str, Any]:
 
 
 def weights_text(values: dict[str, Any]) -> str:
-    head = {"method": values["method"], "protocol": values.get("protocol", "-"), "size": _bytes(values["bytes"]),
-            "calibration": _calibration(values)}  # fmt: skip
+    head = {
+        "method": values["method"],
+        "protocol": values.get("protocol", "-"),
+        "size": _bytes(values["bytes"]),
+        "calibration": _calibration(values),
+    }
     if values.get("knows"):
         head["knows"] = values["knows"]
     kind = "an exported earsight model" if values["kind"] == "exported" else "earsight weights"
     parts = [f"{visible(values['path'])}: {kind}", pairs(head)]
-    titles = {"config": "settings", "inputs": "inputs", "imported": "imported from", "training": "training",
-              "versions": "versions"}  # fmt: skip
-    for key, title in titles.items():
+    titles = {"config": "settings", "imported": "imported from"}
+    for key in ("config", "inputs", "imported", "training", "versions"):
         shown = {
             k: v for k, v in flat(values.get(key) or {}).items() if not k.startswith(("job.config.", "job.inputs."))
         }
         if shown:
-            parts += [f"{title}:", pairs(shown, 4)]
+            parts += [f"{titles.get(key, key)}:", pairs(shown, 4)]
     for name, numbers in values.get("metrics", {}).items():
         if isinstance(numbers, dict) and numbers:
             parts += [f"measured on {name}{_MORE}:", pairs(_chosen(numbers), 4)]

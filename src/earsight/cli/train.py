@@ -15,11 +15,10 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 from earsight import protocols, registry
-from earsight.cli import settings as shared
 from earsight.cli.evaluate import Eval
 from earsight.cli.localize import Localize
 from earsight.cli.screen import flat, note, say
-from earsight.cli.settings import Device, Switch, command_line, imports_frozen, require, word
+from earsight.cli.settings import Device, Switch, command_line, imports_frozen, parse_args, require, word
 from earsight.config import Inputs, Optim, Supervision, need
 from earsight.errors import UsageError
 from earsight.training.job import Job, deciding
@@ -96,24 +95,28 @@ def parse(args: Sequence[str]) -> Train:
     begin = start(method, flags)
     if begin is None:
         if {"-h", "--help"} & flags.keys():
-            shared.parse(Train, args, "earsight train")
+            parse_args(Train, args, "earsight train")
         raise no_method(flags.get("--out", flags.get("-o", "")), "--resume" in flags)
     job = begin.job
     whole: Any = make_dataclass(
-        "Train", [("method", type(job.config))], bases=(Train,), namespace={"__doc__": Train.__doc__, "begin": begin},
-        frozen=True, kw_only=True,
-    )  # fmt: skip
+        "Train",
+        [("method", type(job.config))],
+        bases=(Train,),
+        namespace={"__doc__": Train.__doc__, "begin": begin},
+        frozen=True,
+        kw_only=True,
+    )
     values = {name: getattr(job, name) for name in SAME}
     # A job without validation says so with an empty name; on the command line that stands for the set's own split.
     values["val"] = job.val or (NONE if job.on else "")
     values |= {"preset": flags.get("--preset", ""), "recipe": flags.get("--recipe", "")}
     default = whole(name=job.method, method=job.config, out=tyro.MISSING, **values)
-    parsed: Train = shared.parse(whole, args, f"earsight train {job.method}", default=default)
+    parsed: Train = parse_args(whole, args, f"earsight train {job.method}", default=default)
     return parsed
 
 
 def read_ahead(args: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """METHOD, which is the first word that belongs to no flag, and the first value of each flag.
+    """METHOD, which is the first word that belongs to no flag, and the last value of each flag.
 
     >>> read_ahead(["--on", "toybox", "slavc", "--preset=paper", "--resume", "-o", "r"])
     ('slavc', {'--on': 'toybox', '--preset': 'paper', '--resume': '', '-o': 'r'})
