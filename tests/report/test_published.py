@@ -98,14 +98,15 @@ def test_cells_that_cannot_be_are_marked() -> None:
 
 
 def test_what_is_published_about_a_set_comes_row_by_row() -> None:
-    lines = published.for_set("vggss:extended", ["ap", "max_f1", "loc_acc"], ["table3"])
-    assert len(lines) == 11
-    slavc = next(line for line in lines if line.method == "SLAVC")
-    assert slavc.values == {"ap": 32.95, "max_f1": 40.0, "loc_acc": 37.79}
-    assert (slavc.early_stop, slavc.trained_on, slavc.reported_by) == (False, "vggsound:144k", "SLAVC paper")
-    centre = next(line for line in lines if line.method == "Center Prior")
-    assert (centre.values, centre.early_stop, centre.trained_on) == ({"loc_acc": 34.16}, None, "")
-    assert {line.table for line in published.for_set("vggss:extended")} == {"table3", "table4", "table5"}
+    rows = published.for_set("vggss:extended", ["ap", "max_f1", "loc_acc"], ["table3"])
+    assert len(rows) == 11
+    slavc = next(cells for cells in rows if cells[0].method == "SLAVC")
+    assert {cell.metric: cell.value for cell in slavc} == {"ap": 32.95, "max_f1": 40.0, "loc_acc": 37.79}
+    for cell in slavc:
+        assert (cell.early_stop, cell.trained_on, cell.reported_by) == (False, "vggsound:144k", "SLAVC paper")
+    (centre,) = next(cells for cells in rows if cells[0].method == "Center Prior")
+    assert (centre.metric, centre.value, centre.early_stop, centre.trained_on) == ("loc_acc", 34.16, None, "")
+    assert {cells[0].table for cells in published.for_set("vggss:extended")} == {"table3", "table4", "table5"}
     assert published.for_set("toybox:test") == []
     assert published.for_set("vggss:test", ["ap"]) == []
 
@@ -124,6 +125,7 @@ def test_published_numbers_need_no_torch() -> None:
 def test_the_numbers_are_part_of_the_package() -> None:
     settings = Path(__file__).resolve().parents[2] / "pyproject.toml"
     assert published.FILE.is_file()
+    assert '"report/*.j2"' in settings.read_text(encoding="utf-8")
     assert (
         f'"report/{published.FILE.name}"'
         in settings.read_text(encoding="utf-8").split("package-data]")[1].split("[tool")[0]

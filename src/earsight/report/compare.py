@@ -166,7 +166,8 @@ def _ours(result: Result, name: str, metrics: Sequence[str]) -> Shown:
     return Shown(name, result.folder, result.trained_on, result.early_stop, protocol, result.n, values, group, True)
 
 
-def _theirs(line: published.Line, metrics: Sequence[str], official: Group | None) -> Shown:
+def _theirs(cells: Sequence[published.Cell], metrics: Sequence[str], official: Group | None) -> Shown:
+    line, values = cells[0], {cell.metric: cell.value / 100 for cell in cells}
     number = line.table.replace("table", "Table ")
     quoted = line.reported_by == published.ORIGINAL
     untrained = line.early_stop is None and not line.trained_on
@@ -178,7 +179,7 @@ def _theirs(line: published.Line, metrics: Sequence[str], official: Group | None
         stop,
         "-",
         None,
-        {metric: line.values.get(metric, math.nan) / 100 for metric in metrics},
+        {metric: values.get(metric, math.nan) for metric in metrics},
         official if stop in ("no", "-") and not quoted else None,
         False,
     )
@@ -263,7 +264,7 @@ def _controls(results: Sequence[Result]) -> list[str]:
 
 
 def _against_published(
-    real: Sequence[tuple[str, Result]], set_name: str, beside: Sequence[published.Line]
+    real: Sequence[tuple[str, Result]], set_name: str, beside: Sequence[Sequence[published.Cell]]
 ) -> list[str]:
     if not beside:
         return []
@@ -279,13 +280,13 @@ def _against_published(
     numbers = list(dict.fromkeys(f"{name} with {r.n}" for name, r in real if clips is not None and r.n != clips))
     if numbers:
         out.append(f"Published numbers are on {clips} clips; not comparable with them: {', '.join(numbers)}.")
-    if any(line.early_stop for line in beside):
+    if any(cells[0].early_stop for cells in beside):
         out.append(
             "Rows with early stop 'yes' chose their epoch by results on a test list; do not rank others by them."
         )
-    if len({line.trained_on for line in beside if line.trained_on}) > 1:
+    if len({cells[0].trained_on for cells in beside if cells[0].trained_on}) > 1:
         out.append("Published rows were trained on different lists; see the column.")
-    notes = [f"{line.method}, {line.table.replace('table', 'Table ')}: {n}" for line in beside for n in line.notes]
+    notes = [f"{c.method}, {c.table.replace('table', 'Table ')}: {c.note}" for cells in beside for c in cells if c.note]
     return out + notes
 
 

@@ -63,20 +63,6 @@ class Table:
     cells: tuple[Cell, ...]
 
 
-@dataclass(frozen=True)
-class Line:
-    """What one row of a table says about one list: a method's numbers by metric, as printed."""
-
-    method: str
-    values: dict[str, float]
-    early_stop: bool | None
-    trained_on: str
-    source: str
-    reported_by: str
-    table: str
-    notes: tuple[str, ...] = ()
-
-
 def tables() -> list[tuple[str, str]]:
     """Name and title of every table.
 
@@ -97,39 +83,21 @@ def table(name: str) -> Table:
     return _read()[name]
 
 
-def for_set(set_name: str, metrics: Sequence[str] = (), names: Sequence[str] = ()) -> list[Line]:
-    """What is published about a list: one line for each row, early stopping and reporter that has any of the metrics.
+def for_set(set_name: str, metrics: Sequence[str] = (), names: Sequence[str] = ()) -> list[list[Cell]]:
+    """What is published about a list: the cells with these metrics of each row, early stopping and reporter together.
 
     Without `metrics` every number counts, without `names` every table of percentages.
 
-    >>> [(line.method, line.values) for line in for_set("vggss:test", ["loc_acc"]) if line.method == "AVObject"]
-    [('AVObject', {'loc_acc': 29.7})]
+    >>> [[cell.value for cell in row] for row in for_set("vggss:test", ["loc_acc"]) if row[0].method == "AVObject"]
+    [[29.7]]
     """
     chosen = [table(name) for name in names] or [one for one in _read().values() if one.unit == "percent"]
-    return [line for one in chosen for line in lines(one.cells, set_name, metrics)]
-
-
-def lines(cells: Sequence[Cell], set_name: str, metrics: Sequence[str] = ()) -> list[Line]:
-    """The cells about a list, those of one row together."""
     found: dict[tuple[object, ...], list[Cell]] = {}
-    for cell in cells:
+    for cell in (cell for one in chosen for cell in one.cells):
         if cell.set == set_name and (not metrics or cell.metric in metrics):
             key = (cell.table, cell.row, cell.trained_on, cell.early_stop, cell.reported_by)
             found.setdefault(key, []).append(cell)
-    return [
-        Line(
-            first.method,
-            {cell.metric: cell.value for cell in group},
-            first.early_stop,
-            first.trained_on,
-            first.source,
-            first.reported_by,
-            first.table,
-            tuple(cell.note for cell in group if cell.note),
-        )
-        for group in found.values()
-        for first in group[:1]
-    ]
+    return list(found.values())
 
 
 def clips(set_name: str) -> int | None:
