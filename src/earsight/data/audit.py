@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from earsight import registry
-from earsight.data.clips import ClipSet, Derived, open_set
+from earsight.data.clips import ClipSet, open_set
 from earsight.data.files import read_names
 from earsight.data.manifest import find, is_pack
 from earsight.errors import DataError, EarsightError, UsageError
@@ -251,16 +251,9 @@ def leaks(train_spec: str, data: Path | None, test_set: ClipSet, *, must: bool =
     return None
 
 
-def _whole(clip_set: ClipSet) -> ClipSet:
-    """The set that others are made of."""
-    while isinstance(clip_set, Derived):
-        clip_set = clip_set._whole
-    return clip_set
-
-
 def _within(clip_set: ClipSet) -> Path | None:
     """The folder that names of clips begin in, where they mean nothing outside of it."""
-    folder: Path | None = getattr(_whole(clip_set), "within", None)
+    folder: Path | None = getattr(clip_set.origin, "within", None)
     return None if folder is None else folder.resolve()
 
 
@@ -269,7 +262,7 @@ def _named_by(clip_set: ClipSet) -> tuple[VideoOf | None, tuple[str, ...], str]:
 
     A set of your own is opened by its module's name, which need not be what it calls itself.
     """
-    clip_set = _whole(clip_set)
+    clip_set = clip_set.origin
     packed = getattr(clip_set, "manifest", None)
     name = (clip_set.name if packed is None else packed.set).partition(":")[0]
     if name not in registry.names("set") and not ("." in name and registry.may_import(name)):
