@@ -17,7 +17,7 @@ from earsight.config import Inputs
 from earsight.data.loading import Loader
 from earsight.data.reader import Reader, SampleSpec
 from earsight.data.sampler import BatchSampler
-from earsight.models.frontend import FrontEnd
+from earsight.encoders.frontend import Pixels, Spectrogram
 from earsight.types import Batch
 
 BATCH = 32
@@ -43,12 +43,12 @@ def run_on_cpu(how: How) -> Result:
     """What a run without a GPU does: decode, resize, crop, mirror, normalise, spectrogram."""
 
     def ours(made: Media, inputs: Inputs) -> Callable[[], object]:
-        loader, front = Loader(made.clips, inputs, SampleSpec(0)), FrontEnd(inputs)
+        loader, pixels, spectrogram = Loader(made.clips, inputs, SampleSpec(0)), Pixels(), Spectrogram(inputs)
         batches = BatchSampler(made.clips.rows, BATCH)
 
         def epoch() -> None:
             for batch in map(_whole, loader.prefetch(batches.batches(0))):
-                front.image(batch.frames), front.sound(batch.waveforms)
+                pixels(batch.frames), spectrogram(batch.waveforms)
 
         return epoch
 

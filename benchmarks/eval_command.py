@@ -23,9 +23,9 @@ from benchmarks.measure import short
 from benchmarks.telling import parser, tell, told
 from earsight.checkpoint import save_weights
 from earsight.config import Inputs
+from earsight.encoders.base import Encoders
 from earsight.errors import DataError
 from earsight.methods import slavc
-from earsight.models.encoders import Encoders
 
 TIMES = 3
 COMMAND = """
@@ -60,7 +60,7 @@ Path(told).write_text(json.dumps(seconds))
 def run(pack: Path, where: str, folder: Path) -> dict[str, float]:
     """Seconds of the whole command and of its parts, in a process of its own; the fastest of several."""
     weights, told_at = folder / "weights.safetensors", folder / "told"
-    config = slavc.Config(encoders=Encoders(kind="resnet18" if where == "cuda" else "small", weights="random"))
+    config = slavc.Config(encoders=Encoders(*2 * ("resnet18" if where == "cuda" else "small",), weights="random"))
     torch.manual_seed(0)
     save_weights(weights, slavc.Model(config, Inputs()), "slavc", config, {"protocol": "official"})
     env = os.environ | {"EARSIGHT_MODULES": SPEC, "PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])}

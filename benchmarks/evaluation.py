@@ -7,15 +7,15 @@ from benchmarks.media import media
 from benchmarks.reference import evaluation, training
 from benchmarks.twins import twin
 from earsight.config import Inputs
+from earsight.encoders.base import Encoders
 from earsight.methods import slavc
 from earsight.model_evaluation import EvalSettings, evaluate
-from earsight.models.encoders import Encoders
 from earsight.protocols import get
 
 
 def run(how: How) -> Result:
     inputs, count = Inputs(), how.count(1024 if how.gpu else 128, 16)
-    config = slavc.Config(encoders=Encoders(kind="resnet18" if how.gpu else "small", weights="random"))
+    config = slavc.Config(encoders=Encoders(*2 * ("resnet18" if how.gpu else "small",), weights="random"))
     model = slavc.Model(config, inputs).eval()
     plain = twin(model, training.resnet18_pair() if how.gpu else training.small_pair()).to(how.device).eval()
     with media(count, "test") as made:

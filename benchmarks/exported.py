@@ -16,12 +16,12 @@ from benchmarks.measure import How, Result, compare
 from earsight.checkpoint import save_weights
 from earsight.config import Inputs
 from earsight.data.toys.video import write_film
+from earsight.encoders.base import Encoders
 from earsight.export import export_onnx
 from earsight.export.check import pictures, sounds
 from earsight.localize import Localizer
 from earsight.localize.localizer import Model
 from earsight.methods import slavc
-from earsight.models.encoders import Encoders
 from earsight.onnxfile import OnnxModel
 from earsight.types import F32, U8
 
@@ -34,7 +34,7 @@ ANSWER = (
 def run(how: How) -> Result:
     """On a CPU, whatever the device: that is where models are shipped to."""
     inputs, rounds, warm = Inputs(), how.count(5, 1), how.count(1, 0)
-    config = slavc.Config(encoders=Encoders(kind="small" if how.quick else "resnet18", weights="random"))
+    config = slavc.Config(encoders=Encoders(*2 * ("small" if how.quick else "resnet18",), weights="random"))
     with TemporaryDirectory() as folder:
         weights, exported, film = (Path(folder) / name for name in ("a.safetensors", "a.onnx", "film.mp4"))
         save_weights(weights, slavc.Model(config, inputs), "slavc", config, {"protocol": "exact"})

@@ -11,9 +11,9 @@ from benchmarks.twins import twin
 from earsight.checkpoint import Weights
 from earsight.config import Inputs
 from earsight.data.toys.video import FPS, write_film
+from earsight.encoders.base import Encoders
 from earsight.localize import Localizer, Settings, localize_video
 from earsight.methods import slavc
-from earsight.models.encoders import Encoders
 
 SIDE = 320
 

@@ -25,8 +25,8 @@ from earsight.config import Optim
 from earsight.data.clips import open_set
 from earsight.data.manifest import Part, Settings
 from earsight.data.packing import pack
+from earsight.encoders.base import Encoders
 from earsight.model_evaluation import EvalSettings, evaluate
-from earsight.models.encoders import Encoders
 from earsight.recipes import RECIPES
 from earsight.recipes.toybox import INPUTS
 from earsight.training.loop import train
@@ -56,7 +56,7 @@ def numbers(run: Run) -> dict[str, float]:
     torch.set_num_threads(1)
     job = RECIPES["slavc_toybox"]()
     if run.encoders != "small":
-        job = replace(job, config=replace(job.config, encoders=Encoders(kind="resnet18", weights="random")))
+        job = replace(job, config=replace(job.config, encoders=Encoders(weights="random")))
         job = replace(job, optim=replace(job.optim, **STEADY))
     optim: Optim = replace(job.optim, seed=run.seed, val_every=0, **WAYS[run.way])
     out = run.folder / f"{run.way}-{run.encoders}-{run.seed}".replace(", ", "-").replace(" ", "_")

@@ -14,9 +14,9 @@ import torch
 from benchmarks.measure import How, Result, compare
 from benchmarks.reference import training
 from earsight.config import Inputs, Optim, Supervision
+from earsight.encoders.base import Encoders
+from earsight.encoders.frontend import Pixels, Spectrogram
 from earsight.methods import slavc
-from earsight.models.encoders import Encoders
-from earsight.models.frontend import FrontEnd
 from earsight.recipes.toybox import INPUTS as SMALL_INPUTS
 from earsight.training.optim import make_optimizer
 from earsight.training.stepping import Stepper, prepared
@@ -42,7 +42,7 @@ class Settings:
 
     @property
     def encoders(self) -> Encoders:
-        return Encoders(kind="small" if self.small else "resnet18", weights="random")
+        return Encoders(*2 * ("small" if self.small else "resnet18",), weights="random")
 
 
 def synthetic(device: str, settings: Settings) -> Batch:
@@ -60,7 +60,7 @@ def ours_step(device: str, batch: Batch, settings: Settings) -> Callable[[], obj
     config = slavc.Config(encoders=settings.encoders, dim=settings.dim)
     model = prepared(slavc.Model(config, settings.inputs), settings.optim, where)
     optimizer = make_optimizer(model.groups(), settings.optim, settings.optim.lr)
-    take = Stepper(model, optimizer, settings.optim, Supervision(), where, settings.batch)
+    take = Stepper(model, model.stages(1)[0], optimizer, settings.optim, Supervision(), where, settings.batch)
     model.train()
     return lambda: take(batch, settings.optim.lr)
 
@@ -70,8 +70,8 @@ def reference_step(device: str, batch: Batch, settings: Settings) -> Callable[[]
     pair = training.small_pair() if settings.small else training.resnet18_pair()
     model = training.Slavc(pair, settings.dim).to(device)
     optimizer = training.make_optimizer(model)
-    front = FrontEnd(settings.inputs).to(device)
-    image, audio = front.image(batch.frames), front.sound(batch.waveforms)
+    image = Pixels().to(device)(batch.frames)
+    audio = Spectrogram(settings.inputs).to(device)(batch.waveforms)
     model.train()
 
     def step() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 import torch
 from torch import nn
 
@@ -16,13 +14,14 @@ def twin(model: slavc.Model, pair: tuple[nn.Module, nn.Module, int]) -> Slavc:
     config = model.config
     plain = Slavc(pair, config.dim, config.temperature, config.visual_dropout, config.momentum)
     for ours, theirs in ((model.online, plain.online), (model.target, plain.target)):
-        for name in ("image", "audio", "image_loc", "audio_loc", "image_avc", "audio_avc"):
-            _copy(getattr(ours, name), getattr(theirs, name))
+        for side in ("image", "audio"):
+            _copy(getattr(ours, side), getattr(theirs, side))
+            for head in ("loc", "avc"):
+                _copy(getattr(ours, f"{side}_heads")[head], getattr(theirs, f"{side}_{head}"))
     return plain
 
 
 @torch.no_grad()
 def _copy(source: nn.Module, to: nn.Module) -> None:
-    here, there = (list(chain(module.parameters(), module.buffers())) for module in (source, to))
-    for ours, theirs in zip(here, there, strict=True):
+    for ours, theirs in zip(source.state_dict().values(), to.state_dict().values(), strict=True):
         theirs.copy_(ours)

@@ -24,9 +24,9 @@ from earsight.config import Inputs
 from earsight.data.clips import ClipSet, Limited, open_set
 from earsight.data.loading import eval_batches
 from earsight.device import placed
+from earsight.encoders.base import Encoders
 from earsight.methods import slavc
 from earsight.model_evaluation import BATCH, EvalSettings, evaluate
-from earsight.models.encoders import Encoders
 from earsight.protocols import get
 from earsight.scoring import score
 from earsight.types import Maps
@@ -41,7 +41,7 @@ def run(opened: Callable[[], ClipSet], how: How) -> dict[str, float]:
     All numbers are worked out, those of predictions of a fixed size too, as `earsight eval` does. The set is opened
     anew each time, because it remembers which clips it has found undamaged.
     """
-    config = slavc.Config(encoders=Encoders(kind="resnet18" if how.gpu else "small", weights="random"))
+    config = slavc.Config(encoders=Encoders(*2 * ("resnet18" if how.gpu else "small",), weights="random"))
     model = placed(slavc.Model(config, Inputs()), how.device).eval()
     clips = opened()
 

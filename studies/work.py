@@ -19,12 +19,12 @@ from earsight.checkpoint import Weights, load_weights
 from earsight.cli.screen import flat
 from earsight.data.clips import ClipSet, open_set
 from earsight.data.controls import Audio
+from earsight.encoders.base import no_start_weights
 from earsight.errors import UsageError
 from earsight.files import write_text
 from earsight.header import WEIGHTS
 from earsight.methods.base import Method, build
 from earsight.model_evaluation import EvalSettings, evaluate_all
-from earsight.models.encoders import no_start_weights
 from earsight.object_prior import ObjectPrior
 from earsight.training.folder import BEST, BEST_WEIGHTS, load_job
 from earsight.training.job import Job

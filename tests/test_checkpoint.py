@@ -18,15 +18,15 @@ import torch
 
 from earsight.checkpoint import load_weights, save_weights
 from earsight.config import Inputs
+from earsight.encoders.base import Encoders
 from earsight.errors import CheckpointError
 from earsight.files import write_atomically
 from earsight.header import FORMAT, WEIGHTS, find_weights, read_header
 from earsight.methods.slavc import Config, Model
-from earsight.models.encoders import Encoders
 from tiny import limited
 
 INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=0.5, window=64, hop=48)
-CONFIG = Config(encoders=Encoders(kind="small", weights="random", width=4), dim=4)
+CONFIG = Config(encoders=Encoders("small", "small", weights="random", width=4), dim=4)
 STORED = Path(__file__).parent / "fixtures" / "slavc_format1.safetensors.xz"
 
 
@@ -94,7 +94,7 @@ def test_loading_never_fetches_start_weights(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "w.safetensors"
     saved(path, config)
     wanted = replace(config, encoders=Encoders(weights="imagenet"))
-    rewrite(path, {"config": {**read_header(path)["config"], "encoders": {"kind": "resnet18", "weights": "imagenet"}}})
+    rewrite(path, {"config": {**read_header(path)["config"], "encoders": {"weights": "imagenet"}}})
     monkeypatch.setattr("earsight.download.fetch", lambda *_a, **_k: pytest.fail("fetched start weights"))
     assert load_weights(path).config == wanted
 
@@ -189,7 +189,7 @@ def test_a_header_of_another_kind_is_refused(tmp_path: Path, change: dict[str, A
         ({"config": {"dim": 4}}, "Missing key|Error.s. in loading"),
         ({"config": {"dimension": 4}}, "unknown dimension"),
         ({"config": {"dim": "four"}}, "Expected int for Config.dim, but got 'four'"),
-        ({"config": {"encoders": {"kind": "vit"}}}, "Expected kind resnet18 or small, but got 'vit'"),
+        ({"config": {"encoders": {"image": "vit"}}}, "Unknown encoder 'vit'"),
         ({"config": {"temperature": -1}}, "Expected a positive temperature"),
         ({"inputs": {"hop": 0}}, "Expected hop between 1"),
         ({"method": "slavec"}, "did you mean 'slavc'"),
@@ -207,11 +207,14 @@ def test_settings_that_do_not_fit_the_weights_are_refused(tmp_path: Path, change
     assert len(str(caught.value)) < 800
 
 
+SMALL = {"image": "small", "audio": "small"}
+
+
 @pytest.mark.parametrize(
     ("method", "config", "inputs", "message"),
     [
-        ("slavc", {"encoders": {"kind": "small", "width": 256}}, {}, "Missing key"),
-        ("slavc", {"encoders": {"kind": "small", "width": 1000}}, {}, "Expected width of at most 256, but got 1000"),
+        ("slavc", {"encoders": {**SMALL, "width": 256}}, {}, "Missing key"),
+        ("slavc", {"encoders": {**SMALL, "width": 1000}}, {}, "Expected width of at most 256, but got 1000"),
         ("slavc", {"dim": 10**9}, {}, "Expected dim of at most 4096, but got 1000000000"),
         ("dsol", {"clusters": 10_000, "dim": 4096}, {}, "Missing key"),
         ("center_prior", {}, {"image_size": 12_000, "resize": 12_000}, "image_size of at most 1024, but got 12000"),

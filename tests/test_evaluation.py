@@ -59,7 +59,7 @@ class Listener(Method):
         self.frozen = nn.BatchNorm1d(1).eval()
         self.seen_modes: set[bool] = set()
 
-    def forward(self, batch: Batch) -> Step:
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
         return Step(torch.zeros(()))
 
     def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:

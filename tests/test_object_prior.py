@@ -17,17 +17,18 @@ from earsight.checkpoint import Weights, load_weights, save_weights
 from earsight.config import Inputs
 from earsight.data.clips import Limited
 from earsight.data.sets import toybox
+from earsight.encoders.base import Encoders
 from earsight.errors import TrainingError, UsageError
 from earsight.localize import Localizer
 from earsight.methods import ogl, slavc
 from earsight.methods.base import Method
 from earsight.model_evaluation import evaluate, evaluate_all
-from earsight.models.encoders import Encoders
 from earsight.object_prior import Fused, ObjectPrior, ezvsl, stretched
 from earsight.object_prior import slavc as slavc_fusion
 from earsight.predict import predict
 from earsight.protocols import PROTOCOLS, at_level, get
 from earsight.types import Batch, Maps, Step
+from tiny import take_step
 
 INPUTS = Inputs(image_size=224, resize=224, rate=4000, seconds=0.5, window=128, hop=64)
 FUSIONS = ["slavc", "ezvsl"]
@@ -40,7 +41,7 @@ class Fixed(Method):
         super().__init__(INPUTS)
         self.maps = Maps(more.pop("native", dense), dense, bounds, **more)
 
-    def forward(self, batch: Batch) -> Step:
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
         raise NotImplementedError
 
     def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
@@ -220,7 +221,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> str:
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Weights]:
     """A tiny untrained model with everything that calibration stores."""
     inputs = replace(INPUTS, image_size=64, resize=64)
-    config = slavc.Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8)
+    config = slavc.Config(encoders=Encoders("small", "small", weights="random", width=4), dim=8)
     path = tmp_path_factory.mktemp("weights") / "w.safetensors"
     torch.manual_seed(0)
     known = {"threshold": 0.5, "false_alarm": 0.1, "recall": 0.9, "negatives": 10}
@@ -272,7 +273,7 @@ def test_a_prior_is_not_trained(weights: Callable[[], Weights], network: str) ->
     assert model.stages(3) == ()
     frames = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
     with pytest.raises(TrainingError, match="Expected a method to train, but got one with an object prior"):
-        model(Batch(frames, torch.zeros(2, 2000), torch.arange(2)))
+        take_step(model, Batch(frames, torch.zeros(2, 2000), torch.arange(2)))
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)

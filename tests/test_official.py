@@ -17,9 +17,9 @@ from torchvision.models import resnet18
 
 from earsight import official
 from earsight.checkpoint import load_weights
+from earsight.encoders.base import no_start_weights
 from earsight.errors import CheckpointError, UsageError
 from earsight.methods.base import build
-from earsight.models.encoders import no_start_weights
 from earsight.official_layouts import PUBLISHED
 
 TAU = 0.03
@@ -125,7 +125,7 @@ def test_imported_slavc_computes_the_published_map(tmp_path: Path, slavc: Publis
     frames, waveforms = clips()
     with torch.no_grad():
         ours = model.localize(frames, waveforms).dense
-        image, sound = model.front.image(frames), model.front.sound(waveforms)
+        image, sound = model.online.image.preprocess(frames), model.online.audio.preprocess(waveforms)
         theirs = slavc(image, sound, "" if branch == "online" else "momentum_") * TAU
     assert theirs.std() > 1e-3
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
@@ -143,7 +143,7 @@ def test_imported_ezvsl_computes_the_published_map_through_a_written_file(tmp_pa
     frames, waveforms = clips()
     with torch.no_grad():
         ours = loaded.model.eval().localize(frames, waveforms).dense
-        theirs = ezvsl(loaded.model.front.image(frames), loaded.model.front.sound(waveforms)) * TAU
+        theirs = ezvsl(loaded.model.image.preprocess(frames), loaded.model.audio.preprocess(waveforms)) * TAU
     assert theirs.std() > 1e-3
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
 
@@ -178,11 +178,11 @@ def test_a_method_with_another_network_is_refused(tmp_path: Path, ezvsl: Publish
 def test_avc_is_the_first_projection_and_loc_the_second(tmp_path: Path, slavc: Published) -> None:
     state = official.convert(save(slavc, tmp_path / "latest.pth")).state
     theirs = slavc.state_dict()
-    assert torch.equal(state["online.image_avc.weight"], theirs["img_proj1.weight"])
-    assert torch.equal(state["online.image_loc.weight"], theirs["img_proj2.weight"])
-    assert torch.equal(state["online.audio_loc.bias"], theirs["aud_proj2.bias"])
+    assert torch.equal(state["online.image_heads.avc.weight"], theirs["img_proj1.weight"])
+    assert torch.equal(state["online.image_heads.loc.weight"], theirs["img_proj2.weight"])
+    assert torch.equal(state["online.audio_heads.loc.bias"], theirs["aud_proj2.bias"])
     assert torch.equal(state["target.audio.conv1.weight"], theirs["momentum_audnet.conv1.weight"])
-    assert torch.equal(state["target.audio_avc.bias"], theirs["momentum_aud_proj1.bias"])
+    assert torch.equal(state["target.audio_heads.avc.bias"], theirs["momentum_aud_proj1.bias"])
 
 
 @pytest.mark.parametrize("numpy_1", [False, True], ids=["numpy 2", "numpy 1"])

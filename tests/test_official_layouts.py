@@ -78,7 +78,7 @@ def test_imported_lvs_computes_the_published_map_through_a_written_file(tmp_path
     waveforms = 0.3 * torch.randn(1, loaded.inputs.samples, generator=g).clamp(-1, 1)
     with torch.no_grad():
         ours = loaded.model.localize(frames, waveforms).dense
-        theirs = lvs(loaded.model.front.image(frames), loaded.model.front.sound(waveforms))
+        theirs = lvs(loaded.model.image.preprocess(frames), loaded.model.audio.preprocess(waveforms))
     assert theirs.shape == (1, 14, 14)
     assert theirs.std() > 1e-3
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from earsight.sounding_objects import (
     Heads,
-    about,
+    agreement,
     class_maps,
+    clustering_logs,
     draw,
     grow,
     match_loss,
@@ -202,7 +203,7 @@ def test_two_waveforms_are_averaged() -> None:
 
 def test_heads_are_drawn_anew_in_the_same_parameters() -> None:
     torch.manual_seed(0)
-    heads = Heads(64, 50)
+    heads = Heads(64, 32, 50)
     before, weight = heads.image.weight.detach().clone(), heads.image.weight
     with torch.no_grad():
         heads.image.bias.fill_(3)
@@ -213,9 +214,10 @@ def test_heads_are_drawn_anew_in_the_same_parameters() -> None:
     assert float(weight.detach().std()) == pytest.approx(0.01, rel=0.05)
 
 
-def test_what_is_told_of_a_clustering() -> None:
+def test_a_clustering_is_logged_with_the_numbers_that_are_defined() -> None:
     labels, before = torch.tensor([0, 0, 1, 1, -1]), torch.tensor([1, 1, 0, 0, 0])
     rows = [Row(f"clip{i}", label) for i, label in enumerate(("dog", "dog", "cat", "cat", ""))]
-    told = about(labels, before, rows)
-    assert {name: value.item() for name, value in told.items()} == {"clusters": 2, "nmi_before": 1, "nmi_classes": 1}
-    assert list(about(labels, torch.zeros(0), [Row("a")] * 5)) == ["clusters"]
+    logs = clustering_logs(agreement(labels, before, rows))
+    assert {name: value.item() for name, value in logs.items()} == {"clusters": 2, "nmi_before": 1, "nmi_classes": 1}
+    assert list(clustering_logs(agreement(labels, torch.zeros(0), [Row("a")] * 5))) == ["clusters"]
+    assert clustering_logs(torch.zeros(0)) == {}

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from earsight.errors import EarsightError, MediaError
-from earsight.types import Batch, Clip, Localization, Maps, Row
+from earsight.localize import Localization
+from earsight.types import Batch, Clip, Maps, Row
 
 FRAME = np.zeros((3, 4, 5), dtype=np.uint8)
 WAVE = np.zeros(8, dtype=np.float32)
@@ -101,16 +102,18 @@ def test_maps_of_the_wrong_shape_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("visible", "verdict"), [(None, "not calibrated"), (True, "visible source"), (False, "no visible source")]
+    ("threshold", "silent", "verdict"),
+    [
+        (None, False, "not calibrated"),
+        (0.4, False, "visible source"),
+        (0.6, False, "no visible source"),
+        (0.4, True, "silent"),
+    ],
 )
-def test_a_verdict_is_said_in_words(visible: bool | None, verdict: str) -> None:
-    answer = Localization(np.zeros((2, 2), np.float32), np.zeros((2, 2), np.bool_), (), 0.5, visible)
-    assert answer.verdict == verdict
-
-
-def test_silence_is_said_first() -> None:
+def test_a_verdict_is_said_in_words(threshold: float | None, silent: bool, verdict: str) -> None:
     score, mask = np.zeros((2, 2), np.float32), np.zeros((2, 2), np.bool_)
-    assert Localization(score, mask, (), 0.9, True, silent=True).verdict == "silent"
+    answer = Localization(score, mask, (), 0.5, threshold, silent, picture=np.zeros((3, 2, 2), np.uint8))
+    assert answer.verdict == verdict
 
 
 def test_a_media_error_names_the_file_and_crosses_process_borders() -> None:

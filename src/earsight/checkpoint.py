@@ -20,11 +20,11 @@ import torch
 import earsight
 from earsight import registry
 from earsight.config import Inputs, from_json, to_json
+from earsight.encoders.base import no_start_weights
 from earsight.errors import CheckpointError, EarsightError
 from earsight.files import write_bytes
 from earsight.header import FORMAT, find_weights, read_header
 from earsight.methods.base import Method, build
-from earsight.models.encoders import no_start_weights
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ def load_weights(path: Path | str, device: str | torch.device = "cpu") -> Weight
     path = find_weights(path)
     header = read_header(path)
     registry.need_known(path, "method", header["method"])
+    registry.need_known_encoders(path, header["config"])
     try:
         inputs = from_json(Inputs, header["inputs"])
         config = from_json(registry.load("method", header["method"]).Config, header["config"])

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import safetensors
-
 from earsight import registry
 from earsight.errors import CheckpointError
 from earsight.files import local_path, parse_json
@@ -93,6 +91,8 @@ def find_weights(path: Path | str) -> Path:
 
 def read_header(path: Path | str) -> dict[str, Any]:
     """What a weights file says about itself, without reading the weights or importing the method."""
+    import safetensors  # which an exported model does without
+
     path = find_weights(path)
     try:
         with safetensors.safe_open(path, framework="np") as file:

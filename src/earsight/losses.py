@@ -1,4 +1,7 @@
-"""Losses as pure functions of similarities. N pictures, M sounds, h x w places; a picture's own sound is at n = m."""
+"""Similarities of pictures and sounds, and losses as pure functions of them.
+
+N pictures, M sounds, h x w places; a picture's own sound is at n = m.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,28 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy, cross_entropy, interpolate, log_softmax
+from torch.nn.functional import binary_cross_entropy, cross_entropy, interpolate, log_softmax, normalize
 
 from earsight.types import Maps
 
 Pooling = Literal["sum", "max"]
 Axis = Literal["audios", "images"]
+
+
+def paired(image: Tensor, audio: Tensor) -> Tensor:
+    """Cosine of each picture's places with its own sound: (B, C, h, w), (B, C) -> (B, h, w)."""
+    with torch.autocast(image.device.type, enabled=False):  # cosines over a small temperature need float32
+        return torch.einsum("bchw,bc->bhw", _unit(image), _unit(audio))
+
+
+def all_pairs(image: Tensor, audio: Tensor) -> Tensor:
+    """Cosine of every picture's places with every sound: (N, C, h, w), (M, C) -> (N, M, h, w)."""
+    with torch.autocast(image.device.type, enabled=False):
+        return torch.einsum("nchw,mc->nmhw", _unit(image), _unit(audio))
+
+
+def _unit(features: Tensor) -> Tensor:
+    return normalize(features.float(), dim=1)
 
 
 def log_joint(loc: Tensor, avc: Tensor) -> Tensor:

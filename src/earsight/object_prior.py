@@ -109,25 +109,21 @@ class Fused(Method):
 
     def __init__(self, method: Method, objects: Method, prior: ObjectPrior) -> None:
         super().__init__(method.inputs)
-        self.method, self.objects, self.prior = method, objects, prior
-
-    @property
-    def remark(self) -> str:
-        return self.method.remark
+        self.method, self.objects, self.prior, self.note = method, objects, prior, method.note
 
     def stages(self, epochs: int) -> tuple[Stage, ...]:
         return ()
 
-    def forward(self, batch: Batch) -> Step:
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
         raise TrainingError(
             "Expected a method to train, but got one with an object prior. Train the method, then add the prior."
         )
 
-    def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        maps, alpha = self.method.localize(frames, waveforms), self.prior.alpha
+    def localize(self, pictures: Tensor, sounds: Tensor) -> Maps:
+        maps, alpha = self.method.localize(pictures, sounds), self.prior.alpha
         if alpha == 1:
             return maps
-        objects = self.objects.localize(frames, waveforms)
+        objects = self.objects.localize(pictures, sounds)
         size = (self.inputs.image_size, self.inputs.image_size)
         if self.prior.fusion == "ezvsl":
             dense = ezvsl(maps.dense, objects.dense, alpha, size)

@@ -17,10 +17,10 @@ from torch import Tensor
 from earsight import registry
 from earsight.checkpoint import save_weights
 from earsight.config import Inputs
+from earsight.encoders.base import no_start_weights
+from earsight.encoders.start_weights import read_pickle, sha256, tensors
 from earsight.errors import CheckpointError, UsageError
 from earsight.methods.base import Preset, build
-from earsight.models.encoders import no_start_weights
-from earsight.models.weights import read_pickle, sha256, tensors
 from earsight.official_layouts import PUBLISHED, recognise, renamed
 
 _SCALAR = np.float64(0).__reduce__()[0]

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torchvision.models import resnet18
 
+from earsight.encoders.start_weights import layout_faults
 from earsight.errors import CheckpointError
-from earsight.models.weights import layout_faults
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -93,14 +93,14 @@ def _nets(prefix: str = "") -> Shapes:
 _SLAVC = {
     "imgnet": "image",
     "audnet": "audio",
-    "img_proj1": "image_avc",
-    "img_proj2": "image_loc",
-    "aud_proj1": "audio_avc",
-    "aud_proj2": "audio_loc",
+    "img_proj1": "image_heads.avc",
+    "img_proj2": "image_heads.loc",
+    "aud_proj1": "audio_heads.avc",
+    "aud_proj2": "audio_heads.loc",
 }
 _BOTH = {k: f"online.{v}" for k, v in _SLAVC.items()} | {f"momentum_{k}": f"target.{v}" for k, v in _SLAVC.items()}
 _EZVSL = {"imgnet": "image", "audnet": "audio", "img_proj": "image_proj", "aud_proj": "audio_proj"}
-_ONE_HEAD = {k: f"online.{v}".replace("_proj", "_loc") for k, v in _EZVSL.items()}
+_ONE_HEAD = {k: f"online.{v}".replace("_proj", "_heads.loc") for k, v in _EZVSL.items()}
 # SLAVC with one projection, without dropout and slow copies, has EZ-VSL's map and loss.
 _AS_EZVSL = {
     "decompose": False,

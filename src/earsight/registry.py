@@ -11,18 +11,27 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from earsight.errors import CheckpointError, UsageError
 
-FOLDERS = {"method": "methods", "set": "data/sets", "metric": "metrics", "sampler": "data/samplers"}
+FOLDERS = {
+    "method": "methods",
+    "encoder": "encoders",
+    "set": "data/sets",
+    "metric": "metrics",
+    "sampler": "data/samplers",
+}
 MODULES = "EARSIGHT_MODULES"
 """Variable of the environment: modules of the user's own, with commas between, that files may name."""
-_NOT_ENTRIES = {"__init__", "base"}
+_NOT_ENTRIES = {"__init__", "base", "frontend", "start_weights", "stem", "stem_ops", "stem_kernels"}
+"""Files of these folders that are parts of others."""
 _NEEDED = {
     "method": ("Config", "Model", "PRESETS"),
+    "encoder": (),
     "set": ("SPLITS", "DEFAULTS", "open"),
     "metric": ("RANGE", "HIGHER_IS_BETTER", "compute"),
     "sampler": ("order",),
@@ -30,7 +39,7 @@ _NEEDED = {
 
 
 def names(kind: str) -> list[str]:
-    """All names of a kind ("method", "set", "metric" or "sampler"), sorted.
+    """All names of a kind ("method", "encoder", "set", "metric" or "sampler"), sorted.
 
     >>> "slavc" in names("method")
     True
@@ -108,9 +117,10 @@ def command(words: Sequence[str], *names: str) -> str:
     "earsight eval 'my run'"
     """
     outside = [name for name in dict.fromkeys(names) if "." in name]
-    named = [name for name in outside if not _is_allowed(name)]
-    before = [f"{MODULES}={shlex.quote(','.join([*_allowed(), *named]))}"] if named else []
-    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    # What is set already may have been set for this one command, as in those that are printed here.
+    allowed = [*_allowed(), *(name for name in outside if not _is_allowed(name))]
+    before = [f"{MODULES}={shlex.quote(','.join(allowed))}"] if outside else []
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path not in ("", ".")]
     tops = [sys.modules[top] for name in outside if (top := name.partition(".")[0]) in sys.modules]
     found = {Path(folder).resolve().parent for module in tops for folder in getattr(module, "__path__", ())}
     if Path.cwd() in found - {Path(path).resolve() for path in paths}:  # as python -m finds them, and earsight does not
@@ -121,7 +131,21 @@ def command(words: Sequence[str], *names: str) -> str:
 def need_known(path: Path, kind: str, name: str) -> None:
     """Refuse a module that only the file at `path` names, which may be a stranger's: importing it would run it."""
     if not may_import(name):
+        article = "an" if kind == "encoder" else "a"
         raise CheckpointError(
-            f"Expected a {kind} of earsight in {path}, but got the module '{name}', which is not run because a file "
-            f"says so. If you know it, set {MODULES}={name}."
+            f"Expected {article} {kind} of earsight in {path}, but got the module '{name}', which is not run because a "
+            f"file says so. If you know it, set {MODULES}={name}."
         )
+
+
+def encoders_in(config: Any) -> list[str]:
+    """The encoders that a method's settings name, as plain JSON."""
+    encoders = config.get("encoders") if isinstance(config, dict) else None
+    return [str(encoders.get(side, "")) for side in ("image", "audio")] if isinstance(encoders, dict) else []
+
+
+def need_known_encoders(path: Path, config: Any, named: Collection[str] = ()) -> None:
+    """The same of the encoders in a file's settings of a method, but for those that the user has `named`."""
+    for name in encoders_in(config):
+        if name not in named:
+            need_known(path, "encoder", name)

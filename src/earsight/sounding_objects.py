@@ -59,26 +59,33 @@ def object_of(features: Tensor, found: Tensor, level: float) -> Tensor:
     return (features.float() * grow(found > level)[:, None]).mean((2, 3))
 
 
-def about(labels: Tensor, before: Tensor, rows: Sequence[Row]) -> dict[str, Tensor]:
-    """What to log of a clustering: how many clusters, and how far they agree with those before and with the classes.
+LOGGED = ("clusters", "nmi_before", "nmi_classes")
 
-    It lies where the labels lie, because logs are joined with the loss.
+
+def agreement(labels: Tensor, before: Tensor, rows: Sequence[Row]) -> Tensor:
+    """Of a clustering (3,): how many clusters, and how far they agree with those before and with the classes.
+
+    A number that is not defined is -1. It lies where the labels lie, because logs are joined with the loss.
     """
-    told: dict[str, float] = {"clusters": len(set(labels[labels >= 0].tolist()))}
     names = {name: i for i, name in enumerate(sorted({row.label for row in rows if row.label}))}
-    if len(before):
-        told["nmi_before"] = nmi(labels, before)
-    if names:
-        told["nmi_classes"] = nmi(labels, torch.tensor([names.get(row.label, -1) for row in rows]))
-    return {name: torch.tensor(float(value), device=labels.device) for name, value in told.items()}
+    with_before = nmi(labels, before) if len(before) else -1.0
+    with_classes = nmi(labels, torch.tensor([names.get(row.label, -1) for row in rows])) if names else -1.0
+    clusters = len(set(labels[labels >= 0].tolist()))
+    return torch.tensor([float(clusters), with_before, with_classes], device=labels.device)
+
+
+def clustering_logs(values: Tensor) -> dict[str, Tensor]:
+    """What to log of a clustering: the defined ones of its numbers (3,), or nothing before there is one (0,)."""
+    there = values.tolist()
+    return {name: values[i] for i, name in enumerate(LOGGED[: len(there)]) if there[i] >= 0}
 
 
 class Heads(nn.Module):
     """Two linear classifiers, of pictures and of sounds (B, C) -> (B, K), that start anew with every clustering."""
 
-    def __init__(self, channels: int, clusters: int) -> None:
+    def __init__(self, image_channels: int, audio_channels: int, clusters: int) -> None:
         super().__init__()
-        self.image, self.audio = nn.Linear(channels, clusters), nn.Linear(channels, clusters)
+        self.image, self.audio = nn.Linear(image_channels, clusters), nn.Linear(audio_channels, clusters)
         self.draw()
 
     def draw(self) -> None:

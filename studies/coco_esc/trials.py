@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from earsight import registry
 from earsight.config import Inputs
-from earsight.models.encoders import Encoders
+from earsight.encoders.base import Encoders
 from earsight.recipes import RECIPES
 from earsight.recipes.coco_esc import OPTIM
 from earsight.training.job import Job
@@ -23,7 +23,7 @@ KEPT = "methods/slavc/0"
 """The run whose weights are kept, where weights are."""
 MOST = 8
 """Seeds that are looked for when numbers are collected."""
-_SMALL = Encoders(kind="small", weights="random", width=8)
+_SMALL = Encoders("small", "small", weights="random", width=8)
 _SMALL_INPUTS = Inputs(image_size=64, resize=72, seconds=1.0)
 
 
@@ -74,7 +74,7 @@ def job(budget: Budget, recipe: str, seed: int, batch: int = 0, per_class: int =
         per_class=per_class,
         lr=budget.lr,
         precision=budget.precision,
-        graph=budget.device == "cuda" and registry.load("method", start.method).Model.steady,
+        graph=budget.device == "cuda" and registry.load("method", start.method).Model.cuda_graph_safe,
         workers=1 if budget.device == "cuda" else 0,
         seed=seed,
         val_every=budget.every,

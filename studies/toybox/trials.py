@@ -8,8 +8,8 @@ from typing import Any
 
 import studies.trial
 from earsight.config import Supervision
+from earsight.encoders.base import no_start_weights
 from earsight.methods.base import build
-from earsight.models.encoders import no_start_weights
 from earsight.recipes import RECIPES
 from earsight.training.job import Job
 

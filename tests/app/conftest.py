@@ -32,12 +32,12 @@ def _weights(path: Path, threshold: float) -> Path:
 
     from earsight.checkpoint import save_weights
     from earsight.config import Inputs
+    from earsight.encoders.base import Encoders
     from earsight.methods import slavc
-    from earsight.models.encoders import Encoders
 
     torch.manual_seed(0)
     inputs = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
-    config = slavc.Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8)
+    config = slavc.Config(encoders=Encoders("small", "small", weights="random", width=4), dim=8)
     known = {"threshold": threshold, "false_alarm": 0.1, "recall": 0.9, "negatives": 10}
     save_weights(path, slavc.Model(config, inputs), "slavc", config, {"protocol": "exact", "calibration": known})
     return path

@@ -15,15 +15,16 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "media"))
 from earsight.checkpoint import save_weights
 from earsight.config import Inputs
 from earsight.data.sets.toybox import KNOWS
+from earsight.encoders.base import Encoders
 from earsight.media.write import VideoWriter, write_png, write_wav
 from earsight.methods.base import build
 from earsight.methods.slavc import Config
-from earsight.models.encoders import Encoders
 
 INPUTS = Inputs(image_size=32, resize=32, rate=4000, seconds=0.5, window=128, hop=64)
-CONFIG = Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8)
+CONFIG = Config(encoders=Encoders("small", "small", weights="random", width=4), dim=8)
 TINY = [
-    *("--method.encoders.kind", "small", "--method.encoders.width", "4", "--method.dim", "8"),
+    *("--method.encoders.image", "small", "--method.encoders.audio", "small"),
+    *("--method.encoders.width", "4", "--method.dim", "8"),
     *("--inputs.image-size", "32", "--inputs.resize", "32", "--inputs.rate", "4000", "--inputs.seconds", "0.5"),
     *("--inputs.window", "128", "--inputs.hop", "64", "--optim.epochs", "1", "--optim.batch-size", "4"),
 ]

@@ -65,7 +65,7 @@ def test_help_of_a_method_shows_its_own_settings(capsys: Captured) -> None:
     assert main(["train", "slavc", "--help"]) == 0
     out = capsys.readouterr().out
     assert "--method.visual-dropout" in out
-    assert "--method.encoders.kind {resnet18,small}" in out
+    assert "--method.encoders.image" in out
 
 
 def test_unknown_command_suggests_the_nearest(capsys: Captured) -> None:
@@ -96,7 +96,7 @@ def test_unknown_flag_names_the_nearest_known_one(args: list[str], known: str, c
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["list"], "{methods,samplers,sets,metrics,protocols,recipes,presets,tables}"),
+        (["list"], "{methods,encoders,samplers,sets,metrics,protocols,recipes,presets,tables}"),
         (["list", "colours"], "colours"),
         (["show"], "WEIGHTS|RUN|REPORT|PACK|MEDIA"),
         (["import", "a.pth"], "--out"),

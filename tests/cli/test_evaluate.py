@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from torchvision.models import resnet18
 
 from earsight import protocols
 from earsight.checkpoint import Weights
@@ -22,7 +23,6 @@ from earsight.data.sets import toybox
 from earsight.errors import MediaError, UsageError
 from earsight.methods import slavc
 from earsight.model_evaluation import EvalSettings, evaluate
-from earsight.models.image import ResNetImage
 from earsight.report.training import leaks_of
 from earsight.types import Clip
 from tiny import INPUTS, config
@@ -262,7 +262,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A file that the object prior can be made of."""
     torch.manual_seed(1)
     path = tmp_path_factory.mktemp("objects") / "resnet18.pth"
-    torch.save(ResNetImage().state_dict(), path)
+    torch.save(resnet18().state_dict(), path)
     return str(path)
 
 

@@ -53,7 +53,13 @@ def test_the_file_tells_what_it_is(exported: Path, capsys: Captured) -> None:
     assert main(["show", str(exported)]) == 0
     out = capsys.readouterr().out
     assert f"{exported}: an exported earsight model" in out
-    for line in ("method       slavc", "visible from confidence 0.0000 on", "encoders.kind", "image_size", "clips   7"):
+    for line in (
+        "method       slavc",
+        "visible from confidence 0.0000 on",
+        "encoders.image",
+        "image_size",
+        "clips   7",
+    ):
         assert line in out
 
 

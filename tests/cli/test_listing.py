@@ -15,6 +15,7 @@ from earsight.errors import UsageError
 EXPECTED = {
     "samplers": "shuffle",
     "methods": "slavc",
+    "encoders": "resnet18",
     "sets": "toybox",
     "metrics": "average_precision",
     "protocols": "official",
@@ -70,5 +71,5 @@ def test_the_page_of_recipes_holds_what_is_listed(capsys: pytest.CaptureFixture[
 
 
 def test_an_unknown_kind_lists_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"Expected one of methods, samplers, sets, .* but got colours"):
+    with pytest.raises(UsageError, match=r"Expected one of methods, encoders, samplers, sets, .* but got colours"):
         entries("colours")

@@ -14,12 +14,12 @@ from typing import Any
 import make
 import pytest
 import torch
+from torchvision.models import resnet18
 
 from earsight.cli import main
 from earsight.cli.localize import Pace
 from earsight.localize import Localizer
 from earsight.media.read import probe
-from earsight.models.image import ResNetImage
 
 Captured = pytest.CaptureFixture[str]
 
@@ -192,7 +192,7 @@ def test_the_folder_around_a_run_names_the_run(
 def test_an_object_prior_changes_the_maps_and_takes_the_verdict(
     weights: Path, media: Path, tmp_path: Path, capsys: Captured
 ) -> None:
-    torch.save(ResNetImage().state_dict(), tmp_path / "resnet18.pth")
+    torch.save(resnet18().state_dict(), tmp_path / "resnet18.pth")
     args = ["localize", str(weights), str(media / "clip.mp4"), "-o", str(tmp_path / "out"), "--format", "json"]
     prior = ["--object-prior", "0.9", "--object-weights", str(tmp_path / "resnet18.pth")]
     assert main([*args, *prior]) == 0

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torchvision.models import resnet18
 
 from earsight.cli import main
 from earsight.cli.localize import Localize
 from earsight.media.read import iter_frames, probe
-from earsight.models.image import ResNetImage
 
 Captured = pytest.CaptureFixture[str]
 
@@ -151,7 +151,7 @@ def test_flag_boxes(localize: Command) -> None:
 @pytest.fixture
 def prior(tmp_path: Path) -> tuple[str, ...]:
     torch.manual_seed(0)
-    torch.save(ResNetImage().state_dict(), tmp_path / "resnet18.pth")
+    torch.save(resnet18().state_dict(), tmp_path / "resnet18.pth")
     return ("--object-prior", "0.5", "--object-weights", str(tmp_path / "resnet18.pth"))
 
 

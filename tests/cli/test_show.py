@@ -42,7 +42,13 @@ def test_weights_tell_their_settings(weights: Path, capsys: Captured) -> None:
     assert main(["show", str(weights)]) == 0
     out = capsys.readouterr().out
     assert f"{weights}: earsight weights" in out
-    for line in ("method       slavc", "visible from confidence 0.0000 on", "encoders.kind", "image_size", "clips   7"):
+    for line in (
+        "method       slavc",
+        "visible from confidence 0.0000 on",
+        "encoders.image",
+        "image_size",
+        "clips   7",
+    ):
         assert line in out
 
 

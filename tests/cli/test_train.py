@@ -75,13 +75,14 @@ def test_the_next_command_names_a_set_that_can_be_tested_on(
 
 def test_every_flag_reaches_the_job(trained: Trained) -> None:
     args = "slavc --on toybox:train --data d -o r --val toybox:test --limit 9 --protocol paper --false-alarm 0.2"
-    more = "--device cpu --force --method.visual-dropout 0.5 --method.encoders.kind small --method.no-targets"
+    more = "--device cpu --force --method.visual-dropout 0.5 --method.encoders.image small --method.no-targets"
+    more += " --method.encoders.audio small"
     rest = "--method.pooling=max --optim.epochs 3 --optim.compile --inputs.rate 16000 --inputs.no-flip"
     assert main(["train", *args.split(), *more.split(), *rest.split()]) == 0
     job = trained.jobs[0]
     assert (job.on, job.data, job.val, job.limit) == ("toybox:train", "d", "toybox:test", 9)
     assert (job.protocol, job.false_alarm) == ("paper", 0.2)
-    config = slavc.Config(slavc.Encoders(kind="small"), visual_dropout=0.5, targets=False, pooling="max")
+    config = slavc.Config(slavc.Encoders("small", "small"), visual_dropout=0.5, targets=False, pooling="max")
     assert job.config == config
     assert job.optim == Optim(epochs=3, compile=True)
     assert job.inputs == Inputs(rate=16000, flip=False)

@@ -15,12 +15,12 @@ from earsight.data.clips import Limited
 from earsight.data.sets.toybox import Toybox
 from earsight.data.toys.scene import NAMES, draw_area, pitch_of
 from earsight.data.toys.sound import toy_sound
+from earsight.encoders.base import Encoders
+from earsight.encoders.frontend import Spectrogram
 from earsight.evaluation import center_prior
 from earsight.methods.base import Method
 from earsight.methods.slavc import Config, Model
 from earsight.model_evaluation import evaluate
-from earsight.models.encoders import Encoders
-from earsight.models.frontend import FrontEnd
 from earsight.protocols import get
 from earsight.types import Batch, Maps, Step
 
@@ -38,7 +38,7 @@ class Saliency(Method):
     def __init__(self) -> None:
         super().__init__(QUICK)
 
-    def forward(self, batch: Batch) -> Step:
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
         raise NotImplementedError
 
     def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
@@ -72,7 +72,7 @@ def test_an_untrained_model_fails() -> None:
     scores = []
     for seed in range(3):
         torch.manual_seed(seed)
-        model = Model(Config(encoders=Encoders(kind="small", width=8), dim=32), QUICK)
+        model = Model(Config(encoders=Encoders("small", "small", width=8), dim=32), QUICK)
         result = evaluate(model, clips, get("exact"))
         scores.append(result.metrics["loc_acc"])
         assert result.metrics["auroc"] < 0.7
@@ -89,7 +89,7 @@ def heard(seed: int, each: int) -> tuple[Tensor, Tensor]:
         for k, name in enumerate(NAMES)
         for i in range(each)
     ]
-    x = FrontEnd(inputs).sound(torch.from_numpy(np.stack(waves)))[:, 0]
+    x = Spectrogram(inputs)(torch.from_numpy(np.stack(waves)))[:, 0]
     levels = x.quantile(torch.tensor([0.05, 0.5, 0.95]), 2).permute(1, 0, 2).flatten(1)
     rhythm = torch.fft.rfft(x - x.mean(2, keepdim=True)).abs().mean(1).add(1e-3).log()
     harmonics = torch.fft.rfft(x.mean(2)).abs().log()

@@ -12,8 +12,8 @@ from broken import broken_files
 from earsight.checkpoint import save_weights
 from earsight.cli import main
 from earsight.config import Inputs
+from earsight.encoders.base import Encoders
 from earsight.methods.slavc import Config, Model
-from earsight.models.encoders import Encoders
 
 
 @pytest.mark.slow
@@ -21,7 +21,7 @@ def test_every_broken_file_is_named_and_the_exit_code_is_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     torch.manual_seed(0)
-    config = Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8)
+    config = Config(encoders=Encoders("small", "small", weights="random", width=4), dim=8)
     inputs = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
     save_weights(tmp_path / "tiny.safetensors", Model(config, inputs), "slavc", config, {"protocol": "exact"})
     files = broken_files(tmp_path, 300)

@@ -10,7 +10,8 @@ import pytest
 from earsight.cli import main
 
 TINY = [
-    *("--method.encoders.kind", "small", "--method.encoders.width", "4", "--method.dim", "8"),
+    *("--method.encoders.image", "small", "--method.encoders.audio", "small"),
+    *("--method.encoders.width", "4", "--method.dim", "8"),
     *("--inputs.image-size", "32", "--inputs.resize", "36", "--inputs.rate", "4000", "--inputs.window", "128"),
     *("--inputs.hop", "64", "--optim.epochs", "2", "--optim.batch-size", "8", "--device", "cpu"),
 ]

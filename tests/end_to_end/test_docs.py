@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import shlex
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import make
@@ -18,15 +23,16 @@ from earsight.cli import main
 from earsight.config import Inputs
 from earsight.data.clips import open_set
 from earsight.data.sets import toybox
+from earsight.encoders.base import Encoders
 from earsight.errors import UsageError
 from earsight.methods.slavc import Config, Model
-from earsight.models.encoders import Encoders
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/quickstart.md")
 MEASURING = ("docs/protocols.md", "docs/why-numbers-differ.md")
 TINY = [
-    *("--method.encoders.kind", "small", "--method.encoders.width", "4", "--method.encoders.weights", "random"),
+    *("--method.encoders.image", "small", "--method.encoders.audio", "small"),
+    *("--method.encoders.width", "4", "--method.encoders.weights", "random"),
     *("--method.dim", "8", "--inputs.image-size", "32", "--inputs.resize", "36", "--inputs.rate", "8000"),
     *("--inputs.seconds", "1", "--inputs.window", "128", "--inputs.hop", "64", "--optim.epochs", "1"),
     *("--optim.batch-size", "4", "--limit", "8", "--device", "cpu"),
@@ -51,7 +57,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with everything the pages mention: a trained run, a photo, a sound, a video, own pairs."""
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
-    config = Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8)
+    config = Config(encoders=Encoders("small", "small", weights="random", width=4), dim=8)
     inputs = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
     calibration = {"threshold": 0.5, "false_alarm": 0.1, "recall": 0.8, "negatives": 10}
     meta = {"protocol": "exact", "calibration": calibration, "universal_level": 0.5}
@@ -199,3 +205,39 @@ def test_the_page_on_adding_a_method_holds_a_method_that_trains(home: Path, monk
     tiny = TINY[:at] + TINY[at + 2 :]
     assert main(["train", "own.mean_pooling", "--on", "folder", "--data", "my_pairs", "--out", "run", *tiny]) == 0
     assert main(["eval", "run", "--on", "folder", "--data", "my_pairs"]) == 0
+
+
+@pytest.mark.slow
+def test_the_page_on_adding_an_encoder_holds_one_whose_run_is_stopped_and_goes_on_as_printed(home: Path) -> None:
+    (home / "lab").mkdir()
+    (home / "lab" / "bands.py").write_text(blocks("docs/add-an-encoder.md", "python")[0])
+    paths = [str(ROOT / "src"), str(home)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment.pop("EARSIGHT_MODULES", None)
+
+    def typed(line: str) -> str:
+        done = subprocess.run(line, shell=True, cwd=home, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, (line, done.stderr)
+        return done.stderr
+
+    flags = [*TINY, "--method.encoders.audio", "lab.bands", "--optim.epochs", "6", "--optim.save-every", "1"]
+    words = ["earsight", "train", "slavc", "--on", "toybox", "--out", "my run", *flags]
+    with subprocess.Popen(words, cwd=home, env=environment, stderr=subprocess.PIPE, text=True) as training:
+        while not (home / "my run" / "state.pt").exists() and training.poll() is None:
+            time.sleep(0.05)
+        training.send_signal(signal.SIGINT)
+        _, told = training.communicate(timeout=300)
+    assert training.returncode == 130, told
+    (go_on,) = [line for line in told.splitlines() if "go on with: " in line]
+    assert "EARSIGHT_MODULES=lab.bands earsight train --out 'my run' --resume" in go_on
+    (measure,) = [line for line in typed(go_on.partition("go on with: ")[2]).splitlines() if "next: " in line]
+    typed(f"{measure.partition('next: ')[2]} --limit 8")
+    pair = "--image photo.jpg --audio sound.wav --format json --out shown"
+    typed(f"EARSIGHT_MODULES=lab.bands earsight localize 'my run' {pair}")
+    shown = json.loads(next((home / "shown").glob("*.json")).read_text(encoding="utf-8"))
+    assert shown
+    refused = subprocess.run(["earsight", "localize", "my run", *pair.split()], cwd=home, env=environment, text=True,
+                             capture_output=True)  # fmt: skip
+    assert refused.returncode == 1
+    assert "Expected an encoder of earsight in" in refused.stderr

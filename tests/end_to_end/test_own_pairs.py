@@ -17,7 +17,8 @@ from earsight.training.log import read_log
 Output = pytest.CaptureFixture[str]
 RATE = 4000
 TINY = [
-    *("--method.encoders.kind", "small", "--method.encoders.width", "4", "--method.dim", "8"),
+    *("--method.encoders.image", "small", "--method.encoders.audio", "small"),
+    *("--method.encoders.width", "4", "--method.dim", "8"),
     *("--inputs.image-size", "32", "--inputs.resize", "36", "--inputs.rate", str(RATE), "--inputs.seconds", "0.5"),
     *("--inputs.window", "128", "--inputs.hop", "64", "--device", "cpu"),
 ]

@@ -10,7 +10,8 @@ import pytest
 from earsight.cli import main
 
 TINY = [
-    *("--method.encoders.kind", "small", "--method.encoders.width", "8", "--method.dim", "32"),
+    *("--method.encoders.image", "small", "--method.encoders.audio", "small"),
+    *("--method.encoders.width", "8", "--method.dim", "32"),
     *("--method.temperature", "0.07", "--method.momentum", "0.9", "--optim.lr", "0.001"),
     *("--inputs.image-size", "64", "--inputs.resize", "72", "--inputs.rate", "8000", "--inputs.window", "256"),
     *("--inputs.hop", "128", "--optim.epochs", "2", "--optim.batch-size", "16", "--device", "cpu"),

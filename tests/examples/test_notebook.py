@@ -87,13 +87,13 @@ def test_its_weights_are_made_of_a_run_of_the_demo(tmp_path: Path) -> None:
 
     from earsight.checkpoint import save_weights
     from earsight.config import Inputs
+    from earsight.encoders.base import Encoders
     from earsight.localize import Localizer
     from earsight.methods import slavc
-    from earsight.models.encoders import Encoders
 
     torch.manual_seed(0)
     inputs = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
-    config = slavc.Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8)
+    config = slavc.Config(encoders=Encoders("small", "small", weights="random", width=4), dim=8)
     known = {"protocol": "exact", "calibration": {"threshold": 0.5}}
     save_weights(tmp_path / "weights.safetensors", slavc.Model(config, inputs), "slavc", config, known)
     script = shutil.copy(EXAMPLES / "make_toys.py", tmp_path)

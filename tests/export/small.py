@@ -10,8 +10,8 @@ import torch
 from earsight import registry
 from earsight.checkpoint import save_weights
 from earsight.config import Inputs
+from earsight.encoders.base import Encoders
 from earsight.methods.base import Method, build
-from earsight.models.encoders import Encoders
 
 INPUTS = Inputs(image_size=32, resize=32, rate=8000, seconds=0.5, window=64, hop=48)
 CALIBRATION = {"threshold": 0.5, "false_alarm": 0.1, "recall": 0.9, "negatives": 10}
@@ -20,7 +20,7 @@ CALIBRATION = {"threshold": 0.5, "false_alarm": 0.1, "recall": 0.9, "negatives":
 def tiny(method: str = "ezvsl") -> tuple[Method, Any]:
     """The method and its settings."""
     module = registry.load("method", method)
-    config = module.Config(encoders=Encoders(kind="small", weights="random", width=4))
+    config = module.Config(encoders=Encoders("small", "small", weights="random", width=4))
     torch.manual_seed(0)
     return build(method, config, INPUTS).eval(), config
 

@@ -33,7 +33,7 @@ def test_a_file_carries_all_that_localizing_needs(exported: Exported) -> None:
     assert model.meta["protocol"] == "exact"
     assert model.meta["calibration"] == small.CALIBRATION
     assert model.meta["bounds"] == [-1.0, 1.0]
-    assert model.meta["config"]["encoders"]["kind"] == "small"
+    assert model.meta["config"]["encoders"]["audio"] == "small"
     assert model.meta["versions"]["earsight"] == earsight.__version__
 
 

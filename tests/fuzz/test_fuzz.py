@@ -48,7 +48,8 @@ CPU_SECONDS, CLOCK_SECONDS, MEMORY, LONGEST = 20, 60, 1 << 30, 2000
 FLAGS = ["--batch-size", "4", "--device", "cpu"]
 WEIGHTS, TONE, PICTURE = "../common/tiny.safetensors", "../common/tone.wav", "../common/picture.png"
 TINY = [
-    *("--method.encoders.kind", "small", "--method.encoders.width", "4", "--method.dim", "8", "--inputs.rate", "4000"),
+    *("--method.encoders.image", "small", "--method.encoders.audio", "small"),
+    *("--method.encoders.width", "4", "--method.dim", "8", "--inputs.rate", "4000"),
     *("--inputs.image-size", "32", "--inputs.resize", "32", "--inputs.seconds", "0.5", "--inputs.window", "128"),
     *("--inputs.hop", "64", "--optim.epochs", "2", "--optim.batch-size", "4", "--optim.save-every", "1"),
 ]
@@ -462,13 +463,13 @@ def _common(folder: Path) -> None:
 
     from earsight.checkpoint import save_weights
     from earsight.config import Inputs
+    from earsight.encoders.base import Encoders
     from earsight.media.write import write_png, write_wav
     from earsight.methods.base import build
     from earsight.methods.slavc import Config
-    from earsight.models.encoders import Encoders
 
     torch.manual_seed(0)
-    config = Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8)
+    config = Config(encoders=Encoders("small", "small", weights="random", width=4), dim=8)
     inputs = Inputs(image_size=32, resize=32, rate=4000, seconds=0.5, window=128, hop=64)
     calibration = {"threshold": 0.0, "false_alarm": 0.1, "recall": 0.9, "negatives": 10, "set": "folder:val"}
     meta = {"protocol": "exact", "calibration": calibration, "training": {"clips": 7, "job": {"on": "folder:train"}}}

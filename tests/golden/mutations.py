@@ -25,17 +25,17 @@ MUTATIONS = [
     ),
     (
         "all_pairs: picture and sound axes swapped",
-        "models/similarity.py",
+        "losses.py",
         "nchw,mc->nmhw",
         "nchw,mc->mnhw",
-        "tests/methods tests/models",
+        "tests/methods tests/encoders",
     ),
     (
         "momentum: roles of the two weights exchanged",
-        "models/ema.py",
+        "methods/base.py",
         "online, 1 - momentum)",
         "online, momentum)",
-        "src/earsight/models/ema.py",
+        "src/earsight/methods/base.py tests/encoders",
     ),
     (
         "negatives of other processes without gradient",
@@ -116,10 +116,10 @@ MUTATIONS = [
     ),
     (
         "spectrogram: inner bins not doubled",
-        "models/frontend.py",
+        "encoders/frontend.py",
         "mul_(0.5**0.5)",
         "mul_(1.0)",
-        "tests/models/test_frontend.py",
+        "tests/encoders/test_frontend.py",
     ),
     (
         "digest of a clip in a pack not compared",

@@ -9,6 +9,7 @@ twenty steps, all in double precision; the numbers of a report on made-up maps; 
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,7 +106,7 @@ def _outcome(model: Method, batch: Batch, stage: int) -> dict[str, Any]:
     for one in stages[: stage + 1]:
         model.start_stage(one)
         torch.manual_seed(1)
-        model.prepare(one, Lent(batch))
+        model.on_epoch(Lent(batch, stage=one))
     model.train()
     step_of = wrap(model, Supervision())
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-3)
@@ -128,12 +129,30 @@ def file_of(name: str, preset: str) -> Path:
     return HERE / f"{name}-{preset}.safetensors"
 
 
+RENAMED = {
+    "slavc": (r"\b(online|target)\.(image|audio)_(loc|avc)\.", r"\1.\2_heads.\3."),
+    "coarse_to_fine": (r"\b(see|hear)s\.", lambda found: {"see": "image", "hear": "audio"}[found[1]] + "_classes."),
+    "dmc": (
+        r"\bclustering\.(see|hear)\.",
+        lambda found: f"clustering.{ {'see': 'image', 'hear': 'audio'}[found[1]] }.",
+    ),
+    "dsol": (r"^(weights|gradient\.\d)\.(scale|bias)$", r"\1.variant.\2"),
+}
+"""Parameters that had other names when the files were written."""
+
+
+def kept(name: str, preset: str) -> dict[str, Any]:
+    """A golden file's tensors by today's names of parameters."""
+    before, after = RENAMED.get(name, ("^$", ""))
+    return {re.sub(before, after, key): value for key, value in load_file(file_of(name, preset)).items()}
+
+
 @pytest.mark.skipif(not torch.__version__.startswith(TORCH), reason=f"drawn with the random numbers of torch {TORCH}")
 @pytest.mark.parametrize(("name", "preset"), CASES)
 def test_a_method_gives_what_it_gave(name: str, preset: str) -> None:
-    kept = load_file(file_of(name, preset))
-    weights = {key.removeprefix("weights."): value for key, value in kept.items() if key.startswith("weights.")}
-    wanted = {key: value for key, value in kept.items() if not key.startswith("weights.")}
+    golden = kept(name, preset)
+    weights = {key.removeprefix("weights."): value for key, value in golden.items() if key.startswith("weights.")}
+    wanted = {key: value for key, value in golden.items() if not key.startswith("weights.")}
     found = outcome(name, preset, weights)
     assert found.keys() == wanted.keys()
     for key, value in wanted.items():

@@ -10,12 +10,12 @@ import torch
 
 from earsight.checkpoint import save_weights
 from earsight.config import Inputs
+from earsight.encoders.base import Encoders
 from earsight.localize import Localizer
 from earsight.methods import slavc
-from earsight.models.encoders import Encoders
 
 INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
-CONFIG = slavc.Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8)
+CONFIG = slavc.Config(encoders=Encoders("small", "small", weights="random", width=4), dim=8)
 
 
 @pytest.fixture(scope="session")

@@ -17,12 +17,12 @@ from earsight.checkpoint import save_weights
 from earsight.config import Inputs
 from earsight.data.clips import Limited
 from earsight.data.sets import toybox
+from earsight.encoders.base import Encoders
 from earsight.errors import UsageError
 from earsight.export import export_onnx
 from earsight.localize import Localizer, localizer
 from earsight.localize.regions import spread
 from earsight.methods import slavc
-from earsight.models.encoders import Encoders
 from earsight.object_prior import ObjectPrior
 
 HIDDEN = (
@@ -120,7 +120,7 @@ def agree(by_torch: Localizer, by_onnx: Localizer, count: int) -> None:
 @pytest.mark.parametrize("protocol", ["exact", "official"])
 def test_answers_for_two_hundred_clips_agree(tmp_path: Path, protocol: str) -> None:
     inputs = Inputs(image_size=112, resize=112, rate=16000, seconds=1.0)
-    agree(*both(tmp_path, inputs, Encoders(kind="small", weights="random"), protocol), 200)
+    agree(*both(tmp_path, inputs, Encoders("small", "small", weights="random"), protocol), 200)
 
 
 @pytest.mark.slow

@@ -11,17 +11,17 @@ import torch
 from torch import Tensor
 
 from earsight.config import Inputs, Optim, from_json, to_json
+from earsight.encoders.base import Encoders
 from earsight.errors import UsageError
-from earsight.losses import match
+from earsight.losses import all_pairs, match, paired
 from earsight.methods import avobject
 from earsight.methods.avobject import LEAST, MOST, PRESETS, Config, Model, find_sound, log_places, ours
-from earsight.models.encoders import Encoders
-from earsight.models.similarity import all_pairs, paired
 from earsight.training.optim import make_optimizer
 from earsight.types import Batch, Row
+from tiny import take_step
 
 INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=0.5, window=128, hop=64)
-SMALL = Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8, shift_seconds=0.25)
+SMALL = Config(encoders=Encoders("small", "small", weights="random", width=4), dim=8, shift_seconds=0.25)
 
 
 def make_model(**changes: Any) -> Model:
@@ -35,6 +35,10 @@ def make_batch(model: Model, clips: int = 4) -> Batch:
     frames = torch.randint(0, 256, (clips, 3, 32, 32), generator=random, dtype=torch.uint8)
     waves = torch.rand(clips, round(INPUTS.rate * model.training_seconds), generator=random) - 0.5
     return Batch(frames, waves, torch.arange(clips), tuple(Row(f"clip{i}") for i in range(clips)))
+
+
+def features(model: Model, batch: Batch) -> tuple[Tensor, Tensor]:
+    return model.embed_images(batch.frames)["places"], model.embed_sounds(batch.waveforms)["sound"]
 
 
 def test_pictures_find_sounds_and_not_the_other_way_round() -> None:
@@ -68,16 +72,16 @@ def test_31_equal_candidates_cost_the_logarithm_of_31() -> None:
 def test_the_training_step_is_the_loss_of_the_best_places_times_the_scale() -> None:
     model = make_model(scale=3.0)
     batch = make_batch(model)
-    best = all_pairs(model.see(batch.frames), model.hear(batch.waveforms)).flatten(2).amax(2)
-    assert model(batch).loss.item() == pytest.approx(match(3 * best, "audios").item(), abs=1e-5)
+    best = all_pairs(*features(model, batch)).flatten(2).amax(2)
+    assert take_step(model, batch).loss.item() == pytest.approx(match(3 * best, "audios").item(), abs=1e-5)
 
 
 def slow_step(model: Model, batch: Batch) -> tuple[Tensor, Tensor]:
     """Loss and candidates of a batch with two shifts, clip by clip."""
     samples, stride = INPUTS.samples, round(0.25 * INPUTS.rate)
     windows = torch.stack([batch.waveforms[:, i * stride : i * stride + samples] for i in range(3)], 1)
-    sounds = model.hear(windows.flatten(0, 1)).view(len(batch), 3, -1)
-    places = model.see(batch.frames)
+    sounds = model.embed_sounds(windows.flatten(0, 1))["sound"].view(len(batch), 3, -1)
+    places = model.embed_images(batch.frames)["places"]
     rows = []
     for i in range(len(batch)):
         heard = torch.cat([sounds[:, 1], sounds[i, [0, 2]]])
@@ -92,7 +96,7 @@ def test_shifted_sounds_are_further_candidates_for_their_own_picture_alone() -> 
     batch = make_batch(model)
     wanted, candidates = slow_step(model, batch)
     assert candidates.shape == (4, 6)
-    step = model(batch)
+    step = take_step(model, batch)
     assert step.loss.item() == pytest.approx(wanted.item(), abs=1e-5)
     assert step.logs["shifted"].item() == pytest.approx(candidates[:, 4:].mean().item(), abs=1e-5)
 
@@ -136,7 +140,7 @@ def test_the_confidence_is_the_scaled_cosine_of_the_best_place() -> None:
 def test_the_scale_starts_at_1_is_learned_and_stays_within_its_limits() -> None:
     model = make_model()
     assert model.scale.item() == 1.0
-    model(make_batch(model)).loss.backward()
+    take_step(model, make_batch(model)).loss.backward()
     assert model.scale.grad is not None
     assert model.scale.grad != 0
     for value, kept in ((-3.0, LEAST), (1e6, MOST), (7.0, 7.0)):
@@ -169,11 +173,11 @@ def test_heads_have_two_layers_with_a_batch_norm_between() -> None:
 def test_ground_truth_pulls_at_the_maps_of_the_batch() -> None:
     model = make_model()
     batch = make_batch(model)
-    assert model(batch).maps is None
-    step = model(replace(batch, truth=torch.zeros(4, 32, 32), supervised=torch.ones(4, dtype=torch.bool)))
+    assert take_step(model, batch).maps is None
+    step = take_step(model, replace(batch, truth=torch.zeros(4, 32, 32), supervised=torch.ones(4, dtype=torch.bool)))
     assert step.maps is not None
     assert step.maps.dense.requires_grad
-    torch.testing.assert_close(step.maps.dense, paired(model.see(batch.frames), model.hear(batch.waveforms)))
+    torch.testing.assert_close(step.maps.dense, paired(*features(model, batch)))
 
 
 def test_it_is_marked_as_ours() -> None:

@@ -19,6 +19,7 @@ from earsight.protocols import PROTOCOLS, at_level, get
 from earsight.resampling import centre_disc
 from earsight.scoring import score
 from earsight.types import Batch, Row
+from tiny import take_step
 
 INPUTS = Inputs(image_size=32, resize=32, rate=4000, seconds=0.5, window=128, hop=64)
 
@@ -86,7 +87,7 @@ def test_there_is_nothing_to_learn_and_nothing_in_the_weights(tmp_path: Path) ->
     assert model.state_dict() == {}
     frames, waves = some(2)
     with pytest.raises(TrainingError, match="Expected a method with something to learn, but got the centre prior"):
-        model(Batch(frames, waves, torch.arange(2)))
+        take_step(model, Batch(frames, waves, torch.arange(2)))
     save_weights(tmp_path / "w.safetensors", model, "center_prior", Config(), {})
     again = load_weights(tmp_path / "w.safetensors").model
     assert torch.equal(again.localize(frames, waves).dense, model.localize(frames, waves).dense)

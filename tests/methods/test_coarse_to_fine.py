@@ -12,15 +12,16 @@ from torch.nn.functional import normalize
 
 from earsight.category_places import combined, fine_loss, pair_loss, shares
 from earsight.config import Inputs
+from earsight.encoders.base import Encoders
 from earsight.methods.coarse_to_fine import Config, Model
-from earsight.models.encoders import Encoders
+from tiny import take_step
 from tiny.coarse import COARSE, FINE, make_batch, make_model
 
 ALL = torch.ones(1, 2, dtype=torch.bool)
 
 
 def zero_heads(model: Model) -> None:
-    for head in (model.sees, model.hears, model.pair_in, model.pair_out):
+    for head in (model.image_classes, model.audio_classes, model.pair_in, model.pair_out):
         for p in head.parameters():
             nn.init.zeros_(p)
 
@@ -42,15 +43,15 @@ def test_heads_of_zero_and_targets_of_one_half_cost_3_ln_2() -> None:
     model = make_model(COARSE)
     zero_heads(model)
     half = torch.full((6, 3), 0.5)
-    model.load_training_state({"sounds": half, "pictures": half})
-    assert model(make_batch()).loss.item() == pytest.approx(2.07944, abs=1e-5)
+    model.load_training_state({"sound_labels": half, "picture_labels": half})
+    assert take_step(model, make_batch()).loss.item() == pytest.approx(2.07944, abs=1e-5)
 
 
 def test_a_clip_alone_has_no_other_pairs() -> None:
     assert pair_loss(torch.zeros(1, 1, 2)).item() == pytest.approx(0.5 * math.log(2))
     for stage in (COARSE, FINE):
         model = make_model(stage).eval()
-        loss = model(make_batch(1)).loss
+        loss = take_step(model, make_batch(1)).loss
         loss.backward()
         assert torch.isfinite(loss)
         assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
@@ -127,8 +128,8 @@ def test_double_sigmoid_changes_the_map_and_not_the_training() -> None:
     one, two, batch = make_model(), make_model(double_sigmoid=True), make_batch()
     for model in (one, two):
         with torch.no_grad():
-            model.hears.weight.mul_(20)  # else both sigmoids lie near their middle
-    assert one(batch).loss.item() == two(batch).loss.item()
+            model.audio_classes.weight.mul_(20)  # else both sigmoids lie near their middle
+    assert take_step(one, batch).loss.item() == take_step(two, batch).loss.item()
     with torch.no_grad():
         maps = [model.eval().localize(batch.frames, batch.waveforms) for model in (one, two)]
     assert not torch.allclose(maps[0].dense, maps[1].dense, atol=1e-3)
@@ -168,7 +169,7 @@ def test_the_maximum_of_the_native_map_is_no_confidence_and_the_pair_classifier_
     model, batch = make_model().eval(), make_batch()
     with torch.no_grad():
         maps = model.localize(batch.frames, batch.waveforms)
-        picture, sound = model.encode(batch.frames, batch.waveforms)
+        picture, sound = model.encode_images(batch.frames), model.encode_sounds(batch.waveforms)
         logits = model.pair_logits(model.pooled(picture), model.pooled(sound))
     assert maps.confidence is not None
     torch.testing.assert_close(maps.native.amax((1, 2)), torch.ones(6))
@@ -201,13 +202,13 @@ def test_equal_vectors_have_finite_gradients_also_where_they_are_masked(heard: l
 
 def test_without_an_active_category_the_second_stage_adds_nothing_and_says_so() -> None:
     model, batch = make_model(active=0.999), make_batch()
-    step = model(batch)
+    step = take_step(model, batch)
     assert step.logs["active"].item() == step.logs["loss_near"].item() == step.logs["loss_apart"].item() == 0
     step.loss.backward()
     for p in model.project_sound.parameters():
         assert p.grad is not None
         assert p.grad.abs().max() == 0
-    assert make_model()(batch).logs["active"].item() > 0
+    assert take_step(make_model(), batch).logs["active"].item() > 0
 
 
 def test_a_category_that_no_place_speaks_for_is_the_plain_mean() -> None:
@@ -247,5 +248,5 @@ def test_the_published_codes_extra_division_cancels() -> None:
     ],
 )  # fmt: skip
 def test_every_result_says_where_categories_come_from(changes: dict[str, Any], said: str) -> None:
-    config = Config(encoders=Encoders(kind="small", weights="random", width=4), **changes)
-    assert Model(config, Inputs()).remark == said
+    config = Config(encoders=Encoders("small", "small", weights="random", width=4), **changes)
+    assert Model(config, Inputs()).note == said

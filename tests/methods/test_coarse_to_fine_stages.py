@@ -13,12 +13,13 @@ from torch.nn.functional import binary_cross_entropy, normalize
 
 from earsight.category_places import fine_loss, shares
 from earsight.checkpoint import save_weights
+from earsight.encoders.base import Encoders
 from earsight.errors import DataError, TrainingError, UsageError
 from earsight.header import read_header
 from earsight.methods.base import Stage
 from earsight.methods.coarse_to_fine import Config, Model, official, paper
-from earsight.models.encoders import Encoders
 from earsight.types import Row
+from tiny import take_step
 from tiny.coarse import COARSE, FINE, INPUTS, SMALL, make_batch, make_model
 from tiny.lent import Lent
 
@@ -32,11 +33,11 @@ def test_half_of_the_epochs_are_coarse_and_one_at_least(epochs: int, wanted: tup
 
 def test_projections_rest_in_the_first_stage_and_learn_in_the_second() -> None:
     model, batch = make_model(COARSE), make_batch()
-    model(batch).loss.backward()
+    take_step(model, batch).loss.backward()
     for stage, learns in ((COARSE, False), (FINE, True)):
         model.start_stage(stage)
         model.zero_grad()
-        model(batch).loss.backward()
+        take_step(model, batch).loss.backward()
         for p in (*model.project_picture.parameters(), *model.project_sound.parameters()):
             assert p.requires_grad == learns
             assert (p.grad is not None and bool(p.grad.abs().max() > 0)) == learns
@@ -45,7 +46,7 @@ def test_projections_rest_in_the_first_stage_and_learn_in_the_second() -> None:
 def test_the_loss_is_the_sum_of_its_terms_in_both_stages() -> None:
     first = {"loss_pairs", "loss_sounds", "loss_pictures"}
     for stage, names in ((COARSE, first), (FINE, first | {"loss_near", "loss_apart"})):
-        step = make_model(stage)(make_batch())
+        step = take_step(make_model(stage), make_batch())
         assert {name for name in step.logs if name.startswith("loss")} == names
         assert step.loss.item() == pytest.approx(sum(step.logs[name].item() for name in names), rel=1e-5)
 
@@ -54,13 +55,13 @@ def test_sounds_and_pictures_are_classified_by_labels_of_their_own_that_follow_t
     model, batch = make_model(COARSE).eval(), make_batch()
     random = torch.Generator().manual_seed(3)
     sounds, pictures = (torch.rand(20, 3, generator=random) for _ in range(2))
-    model.load_training_state({"sounds": sounds, "pictures": pictures})
+    model.load_training_state({"sound_labels": sounds, "picture_labels": pictures})
     index = torch.tensor([19, 3, 7, 0, 11, 4])
-    step = model(replace(batch, index=index))
-    picture, sound = model.encode(batch.frames, batch.waveforms)
+    step = take_step(model, replace(batch, index=index))
+    picture, sound = model.encode_images(batch.frames), model.encode_sounds(batch.waveforms)
     for name, places, head, labels in (
-        ("loss_sounds", sound, model.hears, sounds),
-        ("loss_pictures", picture, model.sees, pictures),
+        ("loss_sounds", sound, model.audio_classes, sounds),
+        ("loss_pictures", picture, model.image_classes, pictures),
     ):
         slow = binary_cross_entropy(torch.sigmoid(head(places.mean((2, 3)))), labels[index])
         assert step.logs[name].item() == pytest.approx(slow.item(), rel=1e-5)
@@ -68,13 +69,13 @@ def test_sounds_and_pictures_are_classified_by_labels_of_their_own_that_follow_t
 
 def test_the_fine_terms_are_those_of_the_vectors_of_categories() -> None:
     model, batch = make_model().eval(), make_batch()
-    step = model(batch)
-    picture, sound = model.encode(batch.frames, batch.waveforms)
+    step = take_step(model, batch)
+    picture, sound = model.encode_images(batch.frames), model.encode_sounds(batch.waveforms)
     vectors: list[Tensor] = []
     active: list[Tensor] = []
     for places, head, project in (
-        (sound, model.hears, model.project_sound),
-        (picture, model.sees, model.project_picture),
+        (sound, model.audio_classes, model.project_sound),
+        (picture, model.image_classes, model.project_picture),
     ):
         vectors.append(normalize(project(shares(places, head.weight)), dim=2))
         active.append(torch.sigmoid(head(places.mean((2, 3)))) > 0.3)
@@ -85,8 +86,8 @@ def test_the_fine_terms_are_those_of_the_vectors_of_categories() -> None:
 
 
 def test_a_step_without_labels_is_refused() -> None:
-    with pytest.raises(TrainingError, match=r"Expected labels of the training clips, but got none\. Call `prepare`"):
-        Model(SMALL, INPUTS)(make_batch())
+    with pytest.raises(TrainingError, match=r"Expected labels of the training clips, but got none\. Call `on_epoch`"):
+        take_step(Model(SMALL, INPUTS), make_batch())
 
 
 def test_clusters_of_sounds_find_the_pitches() -> None:
@@ -100,7 +101,7 @@ def test_clusters_of_pictures_look_at_the_pictures_alone() -> None:
     same = replace(batch, frames=batch.frames[[0, 0, 1, 1, 2, 2]])
     for clustered, wanted in (("pictures", [0, 0, 1, 1, 2, 2]), ("sounds", [0, 1, 2, 0, 1, 2])):
         model = Model(replace(SMALL, clustered=clustered), INPUTS).eval()  # type: ignore[arg-type]
-        model.prepare(COARSE, Lent(same))
+        model.on_epoch(Lent(same, stage=COARSE))
         names = model.sound_labels[[wanted.index(k) for k in range(3)]].tolist()
         assert sorted(names) == [0, 1, 2]
         assert model.sound_labels.tolist() == model.picture_labels.tolist() == [names[k] for k in wanted]
@@ -114,7 +115,7 @@ def test_clips_that_cannot_be_read_belong_to_no_cluster() -> None:
             return found
 
     model = Model(SMALL, INPUTS)
-    model.prepare(COARSE, Torn(make_batch()))
+    model.on_epoch(Torn(make_batch(), stage=COARSE))
     assert (model.sound_labels == -1).tolist() == [False, True, False, False, False, False]
 
 
@@ -129,14 +130,14 @@ def test_classes_and_files_label_the_clips_too(tmp_path: Path) -> None:
     path.write_text("id,x,y,z\n" + "".join(f"clip{i},0,{i / 8},1\n" for i in range(6)))
     model = make_model(COARSE, labels="file", sound_labels=str(path))
     assert model.sound_labels[:, 1].tolist() == [i / 8 for i in range(6)]
-    assert torch.isfinite(model(make_batch()).loss)
+    assert torch.isfinite(take_step(model, make_batch()).loss)
 
 
 def test_a_list_without_classes_cannot_be_trained_on_by_class() -> None:
     context = Lent(make_batch())
     context.rows = [Row(row.id) for row in context.rows]
     with pytest.raises(DataError, match="Expected a class for every training clip, but got none for 6 of 6"):
-        Model(replace(SMALL, labels="classes"), INPUTS).prepare(COARSE, context)
+        Model(replace(SMALL, labels="classes"), INPUTS).on_epoch(context)
 
 
 def test_the_second_stage_and_a_resumed_run_keep_the_labels_of_the_first() -> None:
@@ -147,14 +148,14 @@ def test_the_second_stage_and_a_resumed_run_keep_the_labels_of_the_first() -> No
     model = make_model(COARSE)
     before = model.sound_labels.clone()
     model.start_stage(FINE)
-    model.prepare(FINE, Empty(make_batch()))
+    model.on_epoch(Empty(make_batch(), stage=FINE))
     assert torch.equal(model.sound_labels, before)
     again = Model(SMALL, INPUTS)
-    assert again.training_state() == {}
+    assert all(len(labels) == 0 for labels in again.training_state().values())
     again.load_state_dict(model.state_dict())  # in which there are no labels
     again.load_training_state(model.training_state())
     again.start_stage(FINE)
-    assert again(make_batch()).loss.item() == model(make_batch()).loss.item()
+    assert take_step(again, make_batch()).loss.item() == take_step(model, make_batch()).loss.item()
 
 
 def test_weights_name_the_source_of_their_labels(tmp_path: Path) -> None:
@@ -167,12 +168,12 @@ def test_a_step_with_ground_truth_brings_maps_with_gradient() -> None:
     for stage in (COARSE, FINE):
         model = make_model(stage).eval()
         batch = make_batch(truth=True)
-        maps = model(batch).maps
+        maps = take_step(model, batch).maps
         assert maps is not None
         torch.testing.assert_close(maps.dense, model.localize(batch.frames, batch.waveforms).dense)
         maps.dense.square().mean().backward()
         assert all(any(p.grad is not None for p in part.parameters()) for part in (model.image, model.audio))
-    assert make_model()(make_batch()).maps is None
+    assert take_step(make_model(), make_batch()).maps is None
 
 
 def test_half_precision_stops_at_the_encoders() -> None:
@@ -180,7 +181,7 @@ def test_half_precision_stops_at_the_encoders() -> None:
     seen: list[torch.dtype] = []
     model.project_sound.register_forward_hook(lambda _, given, out: seen.extend((given[0].dtype, out.dtype)))
     with torch.autocast("cpu", torch.bfloat16):
-        step = model(batch)
+        step = take_step(model, batch)
         model.eval().localize(batch.frames, batch.waveforms)
     assert set(seen) == {torch.float32}
     assert step.loss.dtype == torch.float32
@@ -192,16 +193,16 @@ def test_the_pair_classifier_pools_means_or_maxima() -> None:
     places = torch.rand(2, 16, 3, 3)
     torch.testing.assert_close(mean.pooled(places), places.mean((2, 3)))
     torch.testing.assert_close(most.pooled(places), places.amax((2, 3)))
-    one, two = mean(batch).logs, most(batch).logs
+    one, two = take_step(mean, batch).logs, take_step(most, batch).logs
     assert one["loss_pairs"] != two["loss_pairs"]
     assert one["loss_near"] == two["loss_near"]
 
 
 def test_level_and_margin_reach_the_second_stage() -> None:
     batch = make_batch()
-    start = make_model()(batch).logs
-    assert make_model(active=0.6)(batch).logs["active"] < start["active"]
-    assert make_model(margin=0.7)(batch).logs["loss_apart"] < start["loss_apart"]
+    start = take_step(make_model(), batch).logs
+    assert take_step(make_model(active=0.6), batch).logs["active"] < start["active"]
+    assert take_step(make_model(margin=0.7), batch).logs["loss_apart"] < start["loss_apart"]
 
 
 def test_presets_are_what_their_sources_say() -> None:

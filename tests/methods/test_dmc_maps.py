@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
-from earsight.methods.dmc import Model, Original, agreement, reach
-from earsight.models.soft_clusters import distance, log_odds, route, soft_kmeans
+from earsight.methods.dmc import Model, Original, agreement, distance, log_odds, reach, route, soft_kmeans
 from earsight.predict import predict
 from earsight.protocols import get
 from earsight.types import Batch, Maps
+from tiny import take_step
 from tiny.dmc_small import FORMS, make_batch, make_model, vectors
 
 
@@ -35,7 +35,7 @@ def test_neither_the_order_of_a_batch_nor_its_other_clips_change_anything(change
     for one in (batch, mixed):
         model = make_model(**changes)
         torch.manual_seed(3)
-        losses.append(model(one).loss)
+        losses.append(take_step(model, one).loss)
     torch.testing.assert_close(losses[1], losses[0], rtol=1e-4, atol=1e-5)
     together = localize(model, batch)
     for i in range(5):
@@ -51,16 +51,17 @@ def test_the_native_map_is_the_share_of_the_chosen_clusters(changes: dict[str, A
     with torch.no_grad():
         places, times = vectors(model, batch)
         if isinstance(model.clustering, Original):
-            u, w = (model.clustering.in_spaces(x) for x in (places, times))
+            project = model.clustering.project
+            u, w = (model.clustering.in_spaces(project, x) for x in (places, times))
             seen = route(u)
             best = torch.stack(
                 [cosine_similarity(seen.centres[:, k], w[:, k].mean(1), dim=1) for k in range(u.shape[1])]
             )
             share = torch.stack([seen.logits[i].softmax(0)[best[:, i].argmax()] for i in range(5)])
         else:
-            c, (see, hear) = model.config, model.clustering.children()
-            seen = soft_kmeans(see(places), c.visual_clusters, start=c.start)
-            heard = soft_kmeans(hear(times), c.audio_clusters, start=c.start)
+            c, project = model.config, model.clustering
+            seen = soft_kmeans(project.image(places), c.visual_clusters, start=c.start)
+            heard = soft_kmeans(project.audio(times), c.audio_clusters, start=c.start)
             nearest = distance(seen.centres, heard.centres).argmin(1)
             share = torch.stack([
                 seen.logits[i].softmax(0)[nearest[i].unique()].sum(0) for i in range(5)  # type: ignore[no-untyped-call]
@@ -75,7 +76,7 @@ def test_the_dense_map_is_how_much_nearer_the_chosen_centre_is() -> None:
     maps = localize(model, batch)
     torch.testing.assert_close(maps.native, (30 * maps.dense).sigmoid())
     with torch.no_grad():
-        u = model.clustering.see(vectors(model, batch)[0])  # type: ignore[operator]
+        u = model.clustering.image(vectors(model, batch)[0])  # type: ignore[operator]
         centres = soft_kmeans(u, 2, rounds=3).centres
     first, second = distance(centres, u).unbind(1)
     torch.testing.assert_close(maps.dense.flatten(1).abs(), (first - second).abs(), rtol=1e-3, atol=1e-4)
@@ -102,10 +103,10 @@ def test_confidence_is_what_was_trained_and_has_spread_where_the_highest_share_h
     model, batch = make_model(**changes).eval(), make_batch()
     maps = localize(model, batch)
     with torch.no_grad():
-        found, _ = model.find(batch.frames, batch.waveforms)
+        image, audio = model.embed_images(batch.frames), model.embed_sounds(batch.waveforms)
     trained = agreement if "form" in changes else (lambda seen, heard: -reach(seen, heard).sqrt())
     assert maps.confidence is not None
-    torch.testing.assert_close(maps.confidence, trained(found.seen, found.heard))
+    torch.testing.assert_close(maps.confidence, trained(image["centres"], audio["centres"]))
     assert maps.confidence.std() > 1e-4
 
 
@@ -113,9 +114,10 @@ def test_confidence_is_what_was_trained_and_has_spread_where_the_highest_share_h
 def test_clustering_runs_in_float32_under_half_precision(changes: dict[str, Any]) -> None:
     model, batch = make_model(**changes), with_truth(make_batch())
     given: list[torch.dtype] = []
-    model.clustering.register_forward_pre_hook(lambda _, args: given.extend(x.dtype for x in args))
+    for layer in model.clustering.children():
+        layer.register_forward_pre_hook(lambda _, args: given.extend(x.dtype for x in args))
     with torch.autocast("cpu", torch.bfloat16):
-        step = model(batch)
+        step = take_step(model, batch)
     assert given == [torch.float32] * 2
     assert step.loss.dtype == torch.float32
     assert step.maps is not None
@@ -127,8 +129,8 @@ def test_clustering_runs_in_float32_under_half_precision(changes: dict[str, Any]
 @pytest.mark.parametrize("changes", FORMS)
 def test_ground_truth_can_pull_at_the_maps_of_a_step(changes: dict[str, Any]) -> None:
     model, batch = make_model(**changes), with_truth(make_batch())
-    assert model(make_batch()).maps is None
-    step = model(batch)
+    assert take_step(model, make_batch()).maps is None
+    step = take_step(model, batch)
     assert step.maps is not None
     assert batch.truth is not None
     model.supervised_loss(step.maps, batch.truth, "squared").backward()  # type: ignore[no-untyped-call]

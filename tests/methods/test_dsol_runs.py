@@ -17,11 +17,11 @@ from tiny.dsol_steps import job
 def test_a_run_alternates_and_its_log_tells_of_the_clusters(tmp_path: Path) -> None:
     train(job(mixtures=1), tmp_path, device="cpu")
     log = killing.contents(tmp_path)[2]
-    kinds = {row["epoch"]: "C" if "by_eye" in row else "M" if "loss_names" in row else "L" for row in log[:-2]}
+    kinds = {row["epoch"]: "C" if "right_by_image" in row else "M" if "loss_names" in row else "L" for row in log[:-2]}
     assert "".join(kinds.values()) == "LCCLCC"
     assert all("loss_names" in row for row in log[-2:])
-    assert [("nmi_before" in row) for row in log if "by_eye" in row] == [
-        row["epoch"] > 2 for row in log if "by_eye" in row
+    assert [("nmi_before" in row) for row in log if "right_by_image" in row] == [
+        row["epoch"] > 2 for row in log if "right_by_image" in row
     ]
     state = torch.load(tmp_path / "state.pt", weights_only=True)
     assert state["training"]["labels"].shape == (24,)
@@ -44,7 +44,7 @@ def test_killed_after_every_state_a_run_ends_with_the_bits_of_one_left_alone(
         if codes != [0]:
             state = torch.load(out / "state.pt", weights_only=True)
             position = state["position"]
-            visited.add((position["stage"], int(state["training"]["passed"]), position["step"]))
+            visited.add((position["stage"], int(state["training"]["passes"]), position["step"]))
     assert codes == [0]
     passes = 6 if changes else 4
     inside = {(0, passed) for passed in range(passes)} | {(1, passed) for passed in range(changes.get("mixtures", 0))}

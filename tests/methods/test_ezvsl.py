@@ -10,11 +10,11 @@ from torch import nn
 
 import tiny
 from earsight.config import Inputs
+from earsight.encoders.base import no_start_weights
 from earsight.errors import UsageError
 from earsight.methods import slavc
 from earsight.methods.ezvsl import Config, Model, both_ways, official, paper
-from earsight.models.encoders import no_start_weights
-from tiny import INPUTS
+from tiny import INPUTS, take_step
 from tiny.noise import make_batch
 
 SMALL = Config(encoders=tiny.SMALL, dim=8)
@@ -70,7 +70,7 @@ def test_map_is_the_cosine_of_places_with_the_sound() -> None:
     model, batch = make_model().eval(), make_batch()
     with torch.no_grad():
         maps = model.localize(batch.frames, batch.waveforms)
-        image, audio = model.features(batch.frames, batch.waveforms, [4])
+        image, audio = model.embed_images(batch.frames)["places"], model.embed_sounds(batch.waveforms)["sound"]
     slow = nn.functional.cosine_similarity(image, audio[:, :, None, None], dim=1)
     torch.testing.assert_close(maps.dense, slow)
     assert maps.bounds == (-1.0, 1.0)
@@ -85,13 +85,13 @@ def test_it_is_slavc_without_decomposition_dropout_and_copies() -> None:
         ),
         INPUTS,
     )  # fmt: skip
-    renamed = {"image_proj": "image_loc", "audio_proj": "audio_loc"}
+    renamed = {"image_proj": "image_heads.loc", "audio_proj": "audio_heads.loc"}
     state = {}
     for key, value in model.state_dict().items():
         part, rest = key.split(".", 1)
         state[f"online.{renamed.get(part, part)}.{rest}"] = value
     twin.load_state_dict(state)
-    torch.testing.assert_close(model(batch).loss, twin(batch).loss)
+    torch.testing.assert_close(take_step(model, batch).loss, take_step(twin, batch).loss)
 
 
 def test_the_network_has_the_published_size() -> None:

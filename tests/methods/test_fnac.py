@@ -15,16 +15,17 @@ from earsight.errors import UsageError
 from earsight.methods import ezvsl
 from earsight.methods.fnac import Config, Model, differ, is_sounding, masked, official
 from tiny import INPUTS
+from tiny.lent import Lent
 from tiny.noise import make_batch
 
 SMALL = Config(encoders=tiny.SMALL, dim=8, warmup=0, mask_width=0)
 
 
-class Epoch:
-    """What a method is told between epochs."""
+class Epoch(Lent):
+    """What a method gets after an epoch."""
 
     def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
+        super().__init__(make_batch(), epoch=epoch)
 
     def extract(self, fn: Any) -> Tensor:
         raise AssertionError("FNAC needs no look at the training set")
@@ -114,9 +115,9 @@ def test_warmup_trains_the_contrastive_loss_alone_and_is_remembered() -> None:
     model, (image, audio) = make_model(warmup=2), make_features()
     base = ezvsl.Model(ezvsl.Config(SMALL.encoders, dim=8), INPUTS).step(image, audio).loss
     assert torch.equal(model.step(image, audio).loss, base)
-    model.between_epochs(Epoch(0))
+    model.on_epoch(Epoch(0))
     assert torch.equal(model.step(image, audio).loss, base)
-    model.between_epochs(Epoch(1))
+    model.on_epoch(Epoch(1))
     after = model.step(image, audio).loss
     assert after > base
     again = make_model(warmup=2)
@@ -135,13 +136,13 @@ def test_warmup_gives_exactly_the_gradient_of_the_contrastive_loss() -> None:
 def test_dropout_and_masks_act_in_training_only() -> None:
     model, batch = make_model(visual_dropout=0.5, mask_width=10), make_batch()
     with torch.no_grad():
-        one, two = (model.features(batch.frames, batch.waveforms, [4]) for _ in range(2))
-        assert not torch.equal(one[0], two[0])
-        assert not torch.equal(one[1], two[1])
+        one, two = (model.training_features(batch, [4]) for _ in range(2))
+        assert not torch.equal(one[0]["places"], two[0]["places"])
+        assert not torch.equal(one[1]["sound"], two[1]["sound"])
         model.eval()
-        one, two = (model.features(batch.frames, batch.waveforms, [4]) for _ in range(2))
-        assert torch.equal(one[0], two[0])
-        assert torch.equal(one[1], two[1])
+        one, two = (model.training_features(batch, [4]) for _ in range(2))
+        assert torch.equal(one[0]["places"], two[0]["places"])
+        assert torch.equal(one[1]["sound"], two[1]["sound"])
 
 
 def test_masks_are_one_band_of_frequencies_and_one_of_time() -> None:

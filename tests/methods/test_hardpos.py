@@ -14,17 +14,19 @@ import torch
 from torch import Tensor, nn
 
 from earsight.config import Inputs, from_json, to_json
+from earsight.encoders.base import Encoders
 from earsight.errors import DataError, TrainingError, UsageError
+from earsight.losses import all_pairs, paired
 from earsight.methods import hardpos, lvs
 from earsight.methods.base import Stage
 from earsight.methods.hardpos import Config, Model, drawn, nearest, paper, read_features, with_near
 from earsight.methods.lvs import mean_above, paper_loss, published_loss
-from earsight.models.encoders import Encoders
-from earsight.models.similarity import all_pairs, paired
 from earsight.types import Batch, Row
+from tiny import take_step
+from tiny.lent import Lent
 
 INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=0.5, window=128, hop=64)
-SMALL = Config(encoders=Encoders(kind="small", weights="random", width=4), neighbours=2, warmup=0)
+SMALL = Config(encoders=Encoders("small", "small", weights="random", width=4), neighbours=2, warmup=0)
 STAGE = Stage("main", 4)
 
 
@@ -46,24 +48,28 @@ def make_batch(clips: int = 6) -> Batch:
     return Batch(frames, waves, torch.arange(clips), tuple(Row(f"clip{i}") for i in range(clips)))
 
 
+def features(model: Model, pictures: Tensor, sounds: Tensor) -> tuple[Tensor, Tensor]:
+    return model.embed_images(pictures)["places"], model.embed_sounds(sounds)["sound"]
+
+
 def with_neighbours(batch: Batch, pictures: Tensor, sounds: Tensor) -> Batch:
     return replace(batch, neighbour_pictures=batch.frames[pictures], neighbour_sounds=batch.waveforms[sounds])
 
 
-class Clips:
+class Clips(Lent):
     """The clips of a batch as the training list; `broken` ones cannot be read. Counts how often all were read."""
 
     def __init__(self, batch: Batch, epoch: int = -1, broken: tuple[int, ...] = ()) -> None:
-        self.epoch, self.batch, self.broken, self.passes = epoch, batch, broken, 0
+        super().__init__(batch, stage=STAGE, epoch=epoch)
+        self.broken, self.passes = broken, 0
         self.rows: Sequence[Row] = batch.rows
 
     def forget(self, parameters: Iterable[nn.Parameter]) -> None:
         raise AssertionError("no parameter is drawn again")
 
-    @torch.no_grad()
     def extract(self, fn: Callable[[Batch], Tensor]) -> Tensor:
         self.passes += 1
-        found = fn(self.batch)
+        found = super().extract(fn)
         found[list(self.broken)] = torch.nan
         return found
 
@@ -82,12 +88,12 @@ def test_without_neighbours_it_is_lvs_to_the_last_bit(changes: dict[str, Any]) -
     model = make_model(neighbours=0, **changes)
     base = lvs_model(model.config)
     clips = Clips(make_batch())
-    model.prepare(STAGE, clips)
-    model.between_epochs(clips)
+    for clips.epoch in (-1, 0):
+        model.on_epoch(clips)
     assert clips.passes == 0
-    assert model.near(0) is None
-    assert model.training_state() == {}
-    got, wanted = model(make_batch()), base(make_batch())
+    assert model.neighbours(0) is None
+    assert all(len(found) == 0 for found in model.training_state().values())
+    got, wanted = take_step(model, make_batch()), take_step(base, make_batch())
     assert torch.equal(got.loss, wanted.loss)
     assert got.logs.keys() == wanted.logs.keys()
     got.loss.backward()
@@ -114,13 +120,13 @@ def test_neighbours_equal_to_the_sample_give_four_times_its_response() -> None:
 def test_the_step_of_clips_that_are_their_own_neighbours_has_four_times_the_response(responses: str, form: str) -> None:
     model = make_model(responses=responses, form=form)
     batch, same = make_batch(), torch.arange(6)
-    image, audio = model.features(batch.frames, batch.waveforms)
+    image, audio = features(model, batch.frames, batch.waveforms)
     cosines = all_pairs(image, audio).flatten(2)
     pairs = mean_above(cosines, 0.65, 0.03)
     times = 4 if responses == "sum" else 1
     pairs = pairs + (times - 1) * torch.diag(pairs.diagonal())
     wanted = paper_loss(pairs, None, cosines.mean(2)) if form == "paper" else published_loss(pairs, None, 0.07, False)
-    step = model(with_neighbours(batch, same, same))
+    step = take_step(model, with_neighbours(batch, same, same))
     assert step.loss.item() == pytest.approx(wanted.item(), rel=1e-4, abs=1e-7)
     assert step.logs["near"].item() == pytest.approx(step.logs["source"].item(), abs=1e-5)
 
@@ -133,8 +139,8 @@ def test_the_step_equals_a_slow_loop_over_four_responses(background: bool) -> No
     near = with_neighbours(batch, pictures, sounds)
     assert near.neighbour_pictures is not None
     assert near.neighbour_sounds is not None
-    image, audio = model.features(
-        torch.cat([near.frames, near.neighbour_pictures]), torch.cat([near.waveforms, near.neighbour_sounds])
+    image, audio = features(
+        model, torch.cat([near.frames, near.neighbour_pictures]), torch.cat([near.waveforms, near.neighbour_sounds])
     )
 
     def response(picture: int, sound: int) -> float:
@@ -153,7 +159,7 @@ def test_the_step_equals_a_slow_loop_over_four_responses(background: bool) -> No
             candidates.append(sum(m * v for m, v in zip(mask, values, strict=True)) / sum(mask))
         exponents = [math.exp(score / 0.07) for score in candidates]
         total -= math.log(exponents[0] / sum(exponents))
-    step = model(near)
+    step = take_step(model, near)
     assert step.loss.item() == pytest.approx(total / 6, rel=1e-4)
     assert ("background" in step.logs) == background
 
@@ -245,8 +251,8 @@ def test_mining_finds_pictures_by_pictures_and_sounds_by_sounds() -> None:
     # Clips 0 and 3 look alike, clips 0 and 5 sound alike.
     batch.frames[3] = batch.frames[0]
     batch.waveforms[5] = batch.waveforms[0]
-    model.eval().prepare(STAGE, Clips(batch))
-    near = model.near(0)
+    model.eval().on_epoch(Clips(batch))
+    near = model.neighbours(0)
     assert near is not None
     assert (int(near.pictures[0]), int(near.pictures[3])) == (3, 0)
     assert (int(near.sounds[0]), int(near.sounds[5])) == (5, 0)
@@ -254,9 +260,9 @@ def test_mining_finds_pictures_by_pictures_and_sounds_by_sounds() -> None:
 
 def test_broken_clips_are_never_brought_along() -> None:
     model = make_model(neighbours=3)
-    model.prepare(STAGE, Clips(make_batch(), broken=(1,)))
+    model.on_epoch(Clips(make_batch(), broken=(1,)))
     for epoch in range(10):
-        near = model.near(epoch)
+        near = model.neighbours(epoch)
         assert near is not None
         assert 1 not in near.pictures
         assert 1 not in near.sounds
@@ -278,34 +284,33 @@ def test_neighbours_are_found_when_the_settings_say(changes: dict[str, Any], wan
     """Before the first epoch and after each of three."""
     model = make_model(**changes)
     moments = [Clips(make_batch(), epoch=epoch) for epoch in range(-1, 3)]
-    model.prepare(STAGE, moments[0])
-    for clips in moments[1:]:
-        model.between_epochs(clips)
+    for clips in moments:
+        model.on_epoch(clips)
     assert [clips.passes for clips in moments] == wanted
-    assert [model.near(epoch) is not None for epoch in range(4)] == [e >= model.config.warmup for e in range(4)]
+    assert [model.neighbours(epoch) is not None for epoch in range(4)] == [e >= model.config.warmup for e in range(4)]
 
 
 def test_pictures_are_compared_by_their_source_once_the_model_is_trained_and_by_all_of_them_before() -> None:
     batch = make_batch()
-    image, audio = make_model().eval().features(batch.frames, batch.waveforms)
+    image, audio = features(make_model().eval(), batch.frames, batch.waveforms)
     cosines = paired(image, audio).flatten(1)
     mask = torch.sigmoid((cosines.double() - 0.65) / 0.03)
     source = (image.flatten(2) * mask[:, None]).sum(2) / mask.sum(1, keepdim=True)
-    for features, seen in (("own", source.float()), ("start", image.mean((2, 3)))):
-        got = make_model(features=features).eval().describe(batch)
+    for chosen, seen in (("own", source.float()), ("start", image.mean((2, 3)))):
+        got = make_model(features=chosen).eval().describe(batch)
         torch.testing.assert_close(got, torch.cat([seen, audio], 1), rtol=1e-4, atol=1e-5)
 
 
 def test_a_resumed_model_draws_the_same_neighbours() -> None:
     model, again = make_model(), make_model()
-    model.prepare(STAGE, Clips(make_batch()))
+    model.on_epoch(Clips(make_batch()))
     state = model.training_state()
     assert {name: (tuple(x.shape), x.dtype) for name, x in state.items()} == {
-        "pictures": ((6, 2), torch.int32),
-        "sounds": ((6, 2), torch.int32),
+        "near_pictures": ((6, 2), torch.int32),
+        "near_sounds": ((6, 2), torch.int32),
     }
     again.load_training_state(state)
-    one, two = model.near(3), again.near(3)
+    one, two = model.neighbours(3), again.neighbours(3)
     assert one is not None
     assert two is not None
     assert torch.equal(one.pictures, two.pictures)
@@ -314,8 +319,8 @@ def test_a_resumed_model_draws_the_same_neighbours() -> None:
 
 
 def test_training_without_mined_neighbours_is_refused() -> None:
-    with pytest.raises(TrainingError, match=r"Expected neighbours of every clip, but got none. Call `prepare`"):
-        make_model().near(0)
+    with pytest.raises(TrainingError, match=r"Expected neighbours of every clip, but got none. Call `on_epoch`"):
+        make_model().neighbours(0)
 
 
 def save_features(path: Path, **changes: Any) -> str:
@@ -334,10 +339,10 @@ def test_features_of_a_file_are_found_by_name_and_only_the_training_list_gives_n
     model = make_model(features="file", file=path, neighbours=1)
     clips = Clips(make_batch(4))
     clips.rows = [Row(name) for name in "abcd"]
-    model.prepare(STAGE, clips)
-    model.between_epochs(clips)
+    for clips.epoch in (-1, 0):
+        model.on_epoch(clips)
     assert clips.passes == 0
-    near = model.near(0)
+    near = model.neighbours(0)
     assert near is not None
     assert near.pictures.tolist() == [1, 0, 3, 2]
     assert near.sounds.tolist() == [3, 2, 1, 0]
@@ -374,12 +379,12 @@ def test_ground_truth_pulls_at_the_maps_of_the_clips_and_not_of_their_neighbours
     model, batch = make_model(), make_batch()
     order = torch.arange(6).roll(1)
     near = with_neighbours(batch, order, order)
-    assert model(near).maps is None
-    step = model(replace(near, truth=torch.zeros(6, 32, 32), supervised=torch.ones(6, dtype=torch.bool)))
+    assert take_step(model, near).maps is None
+    step = take_step(model, replace(near, truth=torch.zeros(6, 32, 32), supervised=torch.ones(6, dtype=torch.bool)))
     assert step.maps is not None
     assert step.maps.dense.requires_grad
     both = [torch.cat([x, x[order]]) for x in (batch.frames, batch.waveforms)]
-    image, audio = model.features(both[0], both[1])
+    image, audio = features(model, both[0], both[1])
     torch.testing.assert_close(step.maps.dense, paired(image[:6], audio[:6]))
 
 

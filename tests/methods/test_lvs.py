@@ -11,7 +11,9 @@ import torch
 from torch import Tensor, nn
 
 import tiny
+from earsight.encoders.base import Encoders
 from earsight.errors import UsageError
+from earsight.losses import all_pairs
 from earsight.methods.lvs import (
     Config,
     Model,
@@ -22,9 +24,8 @@ from earsight.methods.lvs import (
     paper_loss,
     published_loss,
 )
-from earsight.models.encoders import Encoders
-from earsight.models.similarity import all_pairs
-from tiny import INPUTS
+from earsight.types import Batch
+from tiny import INPUTS, take_step
 from tiny.noise import make_batch
 
 SMALL = Config(encoders=tiny.SMALL)
@@ -33,6 +34,10 @@ SMALL = Config(encoders=tiny.SMALL)
 def make_model(**changes: Any) -> Model:
     torch.manual_seed(0)
     return Model(replace(SMALL, **changes), INPUTS)
+
+
+def features(model: Model, batch: Batch) -> tuple[Tensor, Tensor]:
+    return model.embed_images(batch.frames)["places"], model.embed_sounds(batch.waveforms)["sound"]
 
 
 def sigmoid(x: float) -> float:
@@ -128,7 +133,7 @@ def test_cosines_are_never_negative_because_both_encoders_end_in_a_relu() -> Non
         model = make_model(encoders=encoders)
         batch = make_batch(2)
         with torch.no_grad():
-            image, audio = model.image(model.front.image(batch.frames)), model.audio(model.front.sound(batch.waveforms))
+            image, audio = features(model, batch)
         assert image.min() >= 0
         assert audio.min() >= 0
 
@@ -136,7 +141,7 @@ def test_cosines_are_never_negative_because_both_encoders_end_in_a_relu() -> Non
 @pytest.mark.parametrize("changes", [{}, {"published_diagonal": True}, {"form": "paper"}, {"background": False}])
 def test_the_training_step_is_the_loss_of_the_features(changes: dict[str, Any]) -> None:
     model, batch = make_model(**changes), make_batch()
-    image, audio = model.image(model.front.image(batch.frames)), model.audio(model.front.sound(batch.waveforms))
+    image, audio = features(model, batch)
     cosines = all_pairs(image, audio)
     pairs, behind = (torch.tensor(x) for x in slow_terms(cosines.detach().double()))
     back = None if changes.get("background") is False else behind
@@ -144,7 +149,7 @@ def test_the_training_step_is_the_loss_of_the_features(changes: dict[str, Any]) 
         wanted = paper_loss(pairs, back, cosines.flatten(2).mean(2))
     else:
         wanted = published_loss(pairs, back, 0.07, bool(changes.get("published_diagonal")))
-    step = model(batch)
+    step = take_step(model, batch)
     assert step.loss.item() == pytest.approx(wanted.item(), rel=1e-4)
     assert ("background" in step.logs) == (back is not None)
     step.loss.backward()

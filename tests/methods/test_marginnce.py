@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from earsight.config import Inputs, from_json, to_json
+from earsight.encoders.base import Encoders
 from earsight.errors import UsageError
 from earsight.losses import match
 from earsight.methods import ezvsl
 from earsight.methods.marginnce import Config, Model, paper, with_margin
-from earsight.models.encoders import Encoders
 
 INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
-SMALL = Config(encoders=Encoders(kind="small", weights="random", width=4), dim=2, temperature=1.0)
+SMALL = Config(encoders=Encoders("small", "small", weights="random", width=4), dim=2, temperature=1.0)
 COSINES = torch.tensor([[0.5, 0.1], [0.1, 0.5]])
 
 

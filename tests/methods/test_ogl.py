@@ -17,6 +17,7 @@ from earsight.methods.ogl import PRESETS, Config, Model
 from earsight.predict import predict
 from earsight.protocols import get
 from earsight.types import Batch
+from tiny import take_step
 
 INPUTS = Inputs(image_size=64, resize=64, rate=4000, seconds=0.5, window=128, hop=64)
 
@@ -41,6 +42,8 @@ def sounds(count: int = 3) -> Tensor:
 
 class Given(nn.Module):
     """Features (1, 2, 1, 2) whatever is seen."""
+
+    preprocess = nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.tensor([[[[1.0, -3.0]], [[4.0, 3.0]]]])
@@ -97,7 +100,7 @@ def test_it_is_frozen_in_training_mode_too(file: Path) -> None:
     still = model.eval().localize(pictures(), sounds()).dense
     assert torch.equal(model.train().localize(pictures(), sounds()).dense, still)
     with pytest.raises(TrainingError, match="Expected a method with something to learn, but got OGL, which is frozen"):
-        model(Batch(pictures(), sounds(), torch.arange(3)))
+        take_step(model, Batch(pictures(), sounds(), torch.arange(3)))
 
 
 def test_its_weights_file_holds_the_network_and_can_stand_for_one(file: Path, tmp_path: Path) -> None:

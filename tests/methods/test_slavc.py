@@ -9,16 +9,17 @@ import torch
 from torch import nn
 
 from earsight.config import Inputs
+from earsight.encoders.base import Encoders
 from earsight.errors import UsageError
 from earsight.losses import log_joint, match, pool
-from earsight.methods.slavc import Config, Features, Model, official, paper
-from earsight.models.encoders import Encoders
+from earsight.methods.slavc import Config, Model, official, paper
 from earsight.predict import predict
 from earsight.protocols import get
 from earsight.types import Batch, Maps, Row
+from tiny import take_step
 
 INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
-SMALL = Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8, visual_dropout=0.0, momentum=0.9)
+SMALL = Config(encoders=Encoders("small", "small", weights="random", width=4), dim=8, visual_dropout=0.0, momentum=0.9)
 
 
 def make_batch(clips: int = 4, seed: int = 0) -> Batch:
@@ -118,7 +119,7 @@ def test_target_keeps_its_own_batch_statistics() -> None:
 
 def test_gradients_reach_the_online_branch_only() -> None:
     model = make_model(visual_dropout=0.5)
-    step = model(make_batch())
+    step = take_step(model, make_batch())
     step.loss.backward()
     assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.online.parameters())
     assert all(p.grad is None and not p.requires_grad for p in model.target.parameters())
@@ -127,7 +128,7 @@ def test_gradients_reach_the_online_branch_only() -> None:
 def test_paper_scope_has_no_slow_projections() -> None:
     model = make_model(target_heads=False)
     assert {name.split(".")[0] for name, _ in model.target.named_parameters()} == {"image", "audio"}
-    model(make_batch()).loss.backward()
+    take_step(model, make_batch()).loss.backward()
     assert all(p.grad is not None for p in model.online.parameters())
 
 
@@ -158,9 +159,10 @@ def test_scores_are_half_plus_a_quarter_of_both_cosines_and_bicubic_upsampling_o
     """Published: ((cos1 + cos2) / tau + 2 / tau) / (4 / tau), so the temperature cancels."""
     model = make_model().eval()
     one = torch.tensor([0.6, 0.8]).view(1, 2, 1, 1)
-    both = Features(one, torch.tensor([[1.0, 0.0]]), one, torch.tensor([[0.0, 1.0]]))
+    image = {"loc": one, "avc": one}
+    audio = {"loc": torch.tensor([[1.0, 0.0]]), "avc": torch.tensor([[0.0, 1.0]])}
     tau = model.config.temperature
-    score = predict(model.maps(both), get("official"), (1, 1)).score.item()
+    score = predict(model.compare(image, audio), get("official"), (1, 1)).score.item()
     assert score == pytest.approx(0.5 + (0.6 + 0.8) / 4)
     assert score == pytest.approx(((0.6 + 0.8) / (2 * tau) + 1 / tau) / (2 / tau))
     spike = torch.zeros(1, 7, 7)
@@ -185,19 +187,19 @@ def test_permuting_the_batch_does_not_change_the_loss() -> None:
     batch = make_batch(6)
     order = torch.tensor([3, 1, 5, 0, 4, 2])
     shuffled = Batch(batch.frames[order], batch.waveforms[order], order, tuple(batch.rows[i] for i in order))
-    torch.testing.assert_close(model(batch).loss, model(shuffled).loss, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(take_step(model, batch).loss, take_step(model, shuffled).loss, rtol=1e-4, atol=1e-5)
 
 
 def test_dropout_acts_in_training_only_and_keeps_the_mean() -> None:
     model = make_model(visual_dropout=0.9)
     batch = make_batch()
-    image, audio = model.front.image(batch.frames), model.front.sound(batch.waveforms)
+    encoded = model.encode(batch, [model.online])[model.online]
     model.eval()
     with torch.no_grad():
-        one, two = (model.project(*model.encode(image, audio, "online"), "online", [4]).image_loc for _ in range(2))
+        one, two = (model.features(encoded, model.online, [4])[0]["loc"] for _ in range(2))
         assert torch.equal(one, two)
         model.train()
-        one, two = (model.project(*model.encode(image, audio, "online"), "online", [4]).image_loc for _ in range(2))
+        one, two = (model.features(encoded, model.online, [4])[0]["loc"] for _ in range(2))
         assert not torch.equal(one, two)
 
 
@@ -205,14 +207,13 @@ def test_without_decomposition_the_loss_is_multiple_instance_matching() -> None:
     """With one projection, no copies and the paper's terms this is EZ-VSL's loss."""
     model = make_model(decompose=False, targets=False, pooling="max", audio_term="images", infer="loc")
     batch = make_batch()
-    image, audio = model.front.image(batch.frames), model.front.sound(batch.waveforms)
-    f = model.project(*model.encode(image, audio, "online"), "online", [4])
-    v = nn.functional.normalize(f.image_loc.flatten(2), dim=1)
-    a = nn.functional.normalize(f.audio_loc, dim=1)
+    image, audio = model.embed_images(batch.frames), model.embed_sounds(batch.waveforms)
+    v = nn.functional.normalize(image["loc"].flatten(2), dim=1)
+    a = nn.functional.normalize(audio["loc"], dim=1)
     logits = torch.einsum("ncx,mc->nmx", v, a).amax(2) / 0.03
     target = torch.arange(4)
     slow = nn.functional.cross_entropy(logits, target) + nn.functional.cross_entropy(logits.T, target)
-    torch.testing.assert_close(model(batch).loss, slow, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(take_step(model, batch).loss, slow, rtol=1e-3, atol=1e-4)
 
 
 def test_presets_differ_exactly_where_the_sources_do() -> None:

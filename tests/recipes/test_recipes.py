@@ -17,9 +17,9 @@ from earsight.cli import main
 from earsight.config import Inputs, Optim
 from earsight.data.clips import ClipSet, open_set
 from earsight.data.sets import flickr_soundnet, toybox
+from earsight.encoders.base import Encoders, no_start_weights
 from earsight.media.write import write_png, write_wav
 from earsight.methods.base import build
-from earsight.models.encoders import Encoders, no_start_weights
 from earsight.recipes import RECIPES, Recipe
 from earsight.recipes.published import COMPARED, SETTINGS
 from earsight.report import published
@@ -65,7 +65,8 @@ def test_every_method_that_learns_has_a_recipe_for_each_setting_of_the_paper() -
 
 def smallest(config: Any) -> Any:
     fields = {key: value for key, value in vars(config).items() if isinstance(value, Encoders)}
-    return replace(config, **{key: replace(value, kind="small", width=4) for key, value in fields.items()})
+    small = {key: replace(value, image="small", audio="small", width=4) for key, value in fields.items()}
+    return replace(config, **small)
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
@@ -190,7 +191,8 @@ def test_a_run_starts_from_its_recipes_name_and_a_folder(
 
 
 TINY = [
-    *("--method.encoders.kind", "small", "--method.encoders.width", "4", "--method.encoders.weights", "random"),
+    *("--method.encoders.image", "small", "--method.encoders.audio", "small"),
+    *("--method.encoders.width", "4", "--method.encoders.weights", "random"),
     *("--inputs.image-size", "32", "--inputs.resize", "36", "--inputs.rate", "8000", "--inputs.seconds", "0.5"),
     *("--inputs.window", "128", "--inputs.hop", "64", "--optim.epochs", "1", "--optim.batch-size", "4"),
     *("--device", "cpu"),

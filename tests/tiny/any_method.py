@@ -10,8 +10,8 @@ import torch
 import tiny
 from earsight import distributed, registry
 from earsight.config import Supervision
+from earsight.encoders.base import Encoders
 from earsight.methods.base import build
-from earsight.models.encoders import Encoders
 from earsight.training.stepping import wrap
 from tiny.lent import Lent, beside
 from tiny.parity import Outcome, annotated, part_of, whole_batch
@@ -35,7 +35,11 @@ def settings(name: str, preset: str = "", **more: Any) -> Any:
 def flags(name: str) -> list[str]:
     """Flags of `earsight train` that make a method's networks small, where it has any."""
     has = {f.name for f in fields(registry.load("method", name).Config)}
-    small = ["--method.encoders.kind", "small", "--method.encoders.width", "4"] if "encoders" in has else []
+    small = (
+        ["--method.encoders.image", "small", "--method.encoders.audio", "small", "--method.encoders.width", "4"]
+        if "encoders" in has
+        else []
+    )
     return small + (["--method.weights", "random"] if "weights" in has else [])
 
 
@@ -50,9 +54,9 @@ def steps(name: str, shares: tuple[int, ...], number: int = 3, last: int = 0, we
     model = build(name, settings(name, warmup=0), tiny.INPUTS)  # all terms from the first step on
     for stage in model.stages(1)[: last + 1]:
         model.start_stage(stage)
-        model.prepare(stage, Lent(whole_batch()))
+        model.on_epoch(Lent(whole_batch(), stage=stage))
     distributed.whole_batch_norms(model, "cpu").train()
-    step_of = wrap(model, Supervision(weight))
+    step_of = wrap(model, Supervision(weight), stage)
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-4)
     batch = annotated(whole_batch()) if weight else whole_batch()
     batch = part_of(beside(model, batch, whole_batch()), shares)

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 
 from earsight.config import Inputs
+from earsight.encoders.base import Encoders
 from earsight.methods.base import Stage
 from earsight.methods.coarse_to_fine import Config, Model
-from earsight.models.encoders import Encoders
 from earsight.types import Batch, Row
 from tiny.lent import Lent
 
 INPUTS = Inputs(image_size=32, resize=36, rate=8000, seconds=1.0, window=128, hop=64)
-SMALL = Config(encoders=Encoders(kind="small", weights="random", width=4), categories=3, dim=8)
+SMALL = Config(encoders=Encoders("small", "small", weights="random", width=4), categories=3, dim=8)
 COARSE, FINE = Stage("coarse", 1), Stage("fine", 1)
 
 
@@ -34,5 +34,5 @@ def make_model(stage: Stage = FINE, **changes: Any) -> Model:
     torch.manual_seed(0)
     model = Model(replace(SMALL, **changes), INPUTS)
     model.start_stage(stage)
-    model.prepare(stage, Lent(make_batch()))
+    model.on_epoch(Lent(make_batch(), stage=stage))
     return model

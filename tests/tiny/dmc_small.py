@@ -34,6 +34,6 @@ def make_model(**changes: Any) -> Model:
 
 def vectors(model: Model, batch: Batch) -> tuple[Tensor, Tensor]:
     """What is clustered in the end, place by place: (B, N, C) of pictures and (B, M, C) of sounds."""
-    encoded = model.image(model.front.image(batch.frames)), model.audio(model.front.sound(batch.waveforms))
+    encoded = model.image(model.image.preprocess(batch.frames)), model.audio(model.audio.preprocess(batch.waveforms))
     places, times = (x.flatten(2).transpose(1, 2) for x in encoded)
     return places, times

@@ -46,7 +46,7 @@ def steps(kind: str, shares: tuple[int, ...], variant: str = "music", weight: fl
     """Three steps of plain gradient descent on this process's share of a batch."""
     model = model_in(kind, variant=variant)
     distributed.whole_batch_norms(model, "cpu").train()
-    step_of = wrap(model, Supervision(weight))
+    step_of = wrap(model, Supervision(weight), model.stages(2)[int(kind == "mix")])
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-4)
     batch = part_of(annotated(whole_batch()) if weight else whole_batch(), shares)
     for at in range(3):

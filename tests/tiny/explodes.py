@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from earsight.config import Inputs
-from earsight.methods.base import Method
+from earsight.methods.base import Method, Stage
 from earsight.types import Batch, Maps, Step
 
 
@@ -18,8 +18,6 @@ class Config:
 
 
 class Model(Method):
-    rests = True
-
     def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__(inputs)
         self.config = config
@@ -27,13 +25,16 @@ class Model(Method):
         self.spare = nn.Parameter(torch.ones(1))
         self.register_buffer("steps", torch.zeros(1))
 
-    def forward(self, batch: Batch) -> Step:
+    def stages(self, epochs: int) -> tuple[Stage, ...]:
+        return (Stage("main", epochs, has_unused_parameters=True),)
+
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
         self.steps += 1
-        loss = (self.scale * self.front.image(batch.frames)).square().mean()
+        loss = (self.scale * batch.frames / 255).square().mean()
         return Step(loss * torch.where(self.steps > self.config.after, float("nan"), 1.0)[0], {"half": loss.detach()})
 
     def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        maps = self.front.image(frames)[:, 0]
+        maps = frames[:, 0] / 255
         return Maps(maps, maps)
 
 

@@ -12,8 +12,8 @@ def stem() -> None:
     from torch import nn
     from torch.nn.functional import max_pool2d, relu
 
-    from earsight.models import stem_ops
-    from earsight.models.stem import normed_pool
+    from earsight.encoders import stem_ops
+    from earsight.encoders.stem import normed_pool
 
     stem_ops.PROGRAMS, stem_ops.BLOCK = 3, 16
     torch.manual_seed(0)

@@ -8,15 +8,15 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from earsight.methods.base import Method
+from earsight.methods.base import Method, Stage
 from earsight.types import Batch
 
 
 class Lent:
     """The clips of a batch as the training list. They have classes, though not all methods look at them."""
 
-    def __init__(self, batch: Batch, classes: int = 3) -> None:
-        self.epoch = -1
+    def __init__(self, batch: Batch, classes: int = 3, stage: Stage | None = None, epoch: int = -1) -> None:
+        self.stage, self.epoch = stage or Stage("main", 1), epoch
         self.rows = [replace(row, label=f"class{i % classes}") for i, row in enumerate(batch.rows)]
         self._batch = batch
 
@@ -30,7 +30,7 @@ class Lent:
 
 def beside(model: Method, batch: Batch, clips: Batch) -> Batch:
     """The batch together with the neighbours that the method asks for, from the training list `clips`."""
-    near = model.near(0)
+    near = model.neighbours(0)
     if near is None:
         return batch
     pictures, sounds = near.pictures[batch.index], near.sounds[batch.index]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from earsight import distributed
 from earsight.config import Inputs
+from earsight.encoders.frontend import Pixels
 from earsight.methods.base import Context, Method, Stage
 from earsight.types import Batch, Maps, Step
 
@@ -20,6 +21,9 @@ class Config:
 
 
 class Model(Method):
+    centre: Tensor
+    places: Tensor
+
     def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__(inputs)
         self.config = config
@@ -27,8 +31,9 @@ class Model(Method):
         self.head: nn.Module = nn.Conv2d(4, 1, 1)
         self.register_buffer("centre", torch.zeros(4))
         self.stage = ""
-        self.prepared: list[str] = []
-        self.places = torch.zeros(0)
+        self.begun: list[str] = []
+        self.pixels = Pixels()
+        self.register_buffer("places", torch.zeros(0), persistent=False)
 
     def stages(self, epochs: int) -> tuple[Stage, ...]:
         return Stage("coarse", self.config.first), Stage("fine", self.config.second, lr=0.01)
@@ -39,37 +44,30 @@ class Model(Method):
             self.head = nn.Sequential(nn.Conv2d(4, 4, 1, bias=False), nn.BatchNorm2d(4), nn.Conv2d(4, 1, 1))
             self.body.requires_grad_(False)
 
-    def prepare(self, stage: Stage, context: Context) -> None:
-        self.prepared.append(stage.name)
-        if stage.name == "fine":
-            found = context.extract(lambda batch: self.body(self.front.image(batch.frames)).mean((1, 2, 3)))
+    def on_epoch(self, context: Context) -> None:
+        if context.epoch >= 0:
+            features = context.extract(lambda batch: self.body(self.pixels(batch.frames)).mean((2, 3)))
+            self.centre = features.nanmean(0)
+            return
+        self.begun.append(context.stage.name)
+        if context.stage.name == "fine":
+            found = context.extract(lambda batch: self.body(self.pixels(batch.frames)).mean((1, 2, 3)))
             self.places = found.nan_to_num(0) + torch.rand(len(context.rows))
 
-    def training_state(self) -> dict[str, Tensor]:
-        return {"places": self.places} if len(self.places) else {}
-
-    def load_training_state(self, state: dict[str, Tensor]) -> None:
-        self.places = state.get("places", torch.zeros(0))
-
-    def forward(self, batch: Batch) -> Step:
-        counts = distributed.sizes(len(batch))
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
         score = distributed.gather(self.score(batch.frames).mean((1, 2)), counts)
         wanted = distributed.gather(batch.frames.float().mean((1, 2, 3)) / 100, counts)
         if len(self.places):
-            wanted = wanted + self.places.to(wanted.device)[distributed.gather(batch.index, counts)]
+            wanted = wanted + self.places[distributed.gather(batch.index, counts)]
         return Step((score - wanted).square().mean() + self.centre.mean())
 
     def score(self, frames: Tensor) -> Tensor:
-        out: Tensor = self.head(self.body(self.front.image(frames)))[:, 0]
+        out: Tensor = self.head(self.body(self.pixels(frames)))[:, 0]
         return out
 
     def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
         maps = self.score(frames)
         return Maps(maps, maps)
-
-    def between_epochs(self, context: Context) -> None:
-        features = context.extract(lambda batch: self.body(self.front.image(batch.frames)).mean((2, 3)))
-        self.centre = features.nanmean(0)
 
 
 PRESETS: dict[str, object] = {}

@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 import torch
+from torchvision.models import resnet18
 
 import tiny
 from earsight.checkpoint import load_weights
 from earsight.config import Inputs, Supervision
 from earsight.data.clips import ClipSet, Some
 from earsight.device import pick_device
+from earsight.encoders.base import Encoders
 from earsight.errors import DataError, MediaError, TrainingError, UsageError
 from earsight.header import WEIGHTS, read_header
 from earsight.methods.base import Stage
-from earsight.models.encoders import Encoders
-from earsight.models.image import ResNetImage
 from earsight.training import loop, optim
 from earsight.training.log import read_log
 from earsight.training.loop import train
@@ -59,7 +59,9 @@ def test_the_weights_file_holds_all_that_is_needed_to_use_it(tmp_path: Path) -> 
 def test_two_runs_are_equal_to_the_bit_and_another_seed_is_not(tmp_path: Path) -> None:
     one, two, other = run(tmp_path / "1"), run(tmp_path / "2"), run(tmp_path / "3", seed=1)
     assert_same(one, two)
-    assert not torch.equal(one["model"]["online.image_loc.weight"], other["model"]["online.image_loc.weight"])
+    assert not torch.equal(
+        one["model"]["online.image_heads.loc.weight"], other["model"]["online.image_heads.loc.weight"]
+    )
 
 
 @pytest.mark.slow
@@ -239,7 +241,7 @@ def test_a_frozen_part_does_not_move(tmp_path: Path) -> None:
     assert two_stages.Model(two_stages.Config(), Inputs()).stages(9) == (Stage("coarse", 2), Stage("fine", 3, lr=0.01))
 
 
-def test_a_stage_is_prepared_once_and_what_it_found_is_no_part_of_the_weights(tmp_path: Path) -> None:
+def test_a_stage_begins_once_and_what_it_found_is_no_part_of_the_weights(tmp_path: Path) -> None:
     made: list[two_stages.Model] = []
 
     class Kept(two_stages.Model):
@@ -250,7 +252,7 @@ def test_a_stage_is_prepared_once_and_what_it_found_is_no_part_of_the_weights(tm
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(two_stages, "Model", Kept)
         train(tiny.job(method="tiny.two_stages", settings=two_stages.Config(), val=""), tmp_path, device="cpu")
-    assert made[0].prepared == ["coarse", "fine"]
+    assert made[0].begun == ["coarse", "fine"]
     saved = torch.load(tmp_path / "state.pt", weights_only=True)
     assert saved["training"]["places"].shape == (64,)
     assert not any("places" in name for name in made[0].state_dict())
@@ -294,7 +296,7 @@ def test_without_a_terminal_progress_is_one_line_an_epoch(tmp_path: Path, capsys
 def test_a_new_run_tells_what_its_picture_encoder_starts_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    torch.save(ResNetImage().state_dict(), tmp_path / "start.pth")
+    torch.save(resnet18().state_dict(), tmp_path / "start.pth")
     settings = tiny.config(encoders=Encoders(weights=str(tmp_path / "start.pth")))
     job = tiny.job(settings=settings, epochs=1, limit=8, val="", save_every=1)
     train(job, tmp_path / "run", device="cpu")

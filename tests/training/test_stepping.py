@@ -12,7 +12,7 @@ import tiny
 from earsight import registry
 from earsight.config import Optim, Supervision
 from earsight.errors import UsageError
-from earsight.methods.base import Method, build
+from earsight.methods.base import Method, Stage, build
 from earsight.training.optim import make_optimizer
 from earsight.training.stepping import WARM, Stepper, need_graph, prepared
 from earsight.types import Batch
@@ -38,13 +38,13 @@ def made(name: str) -> Method:
     return build(name, settings(name, warmup=0), tiny.INPUTS)
 
 
-def begun(name: str, where: torch.device) -> tuple[Method, Batch]:
+def begun(name: str, where: torch.device) -> tuple[Method, Stage, Batch]:
     """A method in its first stage, and a batch with all that it asks for."""
     model = made(name)
     stage = model.stages(1)[0]
     model.start_stage(stage)
-    model.prepare(stage, Lent(whole_batch()))
-    return model, beside(model, whole_batch(), whole_batch()).to(where)
+    model.on_epoch(Lent(whole_batch(), stage=stage))
+    return model, stage, beside(model, whole_batch(), whole_batch()).to(where)
 
 
 def some(batch: Batch, at: list[int]) -> Batch:
@@ -55,10 +55,10 @@ def some(batch: Batch, at: list[int]) -> Batch:
 
 def losses(name: str, optim: Optim, sizes: tuple[int, ...], where: torch.device, rate: float = 1e-3) -> list[float]:
     """The losses of steps on batches of these sizes, with the learning rate going up."""
-    model, batch = begun(name, where)
+    model, stage, batch = begun(name, where)
     prepared(model, optim, where).train()
     optimizer = make_optimizer(model.groups(), optim, 1e-3)
-    step = Stepper(model, optimizer, optim, Supervision(), where, len(batch))
+    step = Stepper(model, stage, optimizer, optim, Supervision(), where, len(batch))
     torch.manual_seed(1)
     found = []
     for at, size in enumerate(sizes):
@@ -72,7 +72,7 @@ def losses(name: str, optim: Optim, sizes: tuple[int, ...], where: torch.device,
 
 @pytest.mark.gpu
 @gpu
-@pytest.mark.parametrize("name", [name for name in METHODS if registry.load("method", name).Model.steady])
+@pytest.mark.parametrize("name", [name for name in METHODS if registry.load("method", name).Model.cuda_graph_safe])
 def test_a_replayed_step_is_the_step_itself(name: str, repeatable: None) -> None:
     where, full = torch.device("cuda"), len(whole_batch())
     sizes = (*[full] * 6, full - 1, *[full] * 6)
@@ -94,17 +94,17 @@ def test_compiled_and_in_half_precision_a_replayed_step_is_close_to_the_plain_on
     assert plain[0] == pytest.approx(exact[0], rel=0.02)
 
 
-def test_methods_that_draw_on_the_cpu_are_not_steady() -> None:
-    steady = {name for name in METHODS if registry.load("method", name).Model.steady}
-    assert {"slavc", "ezvsl", "marginnce", "fnac", "lvs", "hardpos", "avobject"} == steady
+def test_methods_that_draw_on_the_cpu_are_not_safe_for_a_graph() -> None:
+    safe = {name for name in METHODS if registry.load("method", name).Model.cuda_graph_safe}
+    assert {"slavc", "ezvsl", "marginnce", "fnac", "lvs", "hardpos", "avobject"} == safe
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if registry.load("method", name).Model.steady])
-def test_a_steady_step_draws_nothing_on_the_cpu_that_a_graph_would_repeat(
+@pytest.mark.parametrize("name", [name for name in METHODS if registry.load("method", name).Model.cuda_graph_safe])
+def test_a_step_that_is_safe_for_a_graph_draws_nothing_on_the_cpu_that_a_graph_would_repeat(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a GPU, what is drawn there is drawn anew at each replay; a number that Python holds is not."""
-    model, batch = begun(name, CPU)
+    model, _, batch = begun(name, CPU)
     model.train()
 
     def forbidden(*_: object, **__: object) -> None:
@@ -112,7 +112,7 @@ def test_a_steady_step_draws_nothing_on_the_cpu_that_a_graph_would_repeat(
 
     for how in ("item", "tolist", "__bool__", "__int__", "__float__", "__index__"):
         monkeypatch.setattr(torch.Tensor, how, forbidden)
-    model(batch)
+    model.loss(batch, [len(batch)])
 
 
 def test_a_graph_is_refused_where_steps_cannot_be_replayed() -> None:

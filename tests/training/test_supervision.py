@@ -15,10 +15,10 @@ import tiny
 from earsight.config import Inputs, Supervision
 from earsight.data.clips import open_set
 from earsight.data.sets.toybox import Toybox
+from earsight.encoders.base import Encoders
 from earsight.errors import UsageError
 from earsight.losses import supervised
 from earsight.methods.slavc import Config, Model
-from earsight.models.encoders import Encoders
 from earsight.training.loop import train
 from earsight.training.supervision import Supervised, annotated, unknown_names
 from earsight.types import Batch, Maps, Row, Step
@@ -50,7 +50,7 @@ def test_the_term_has_a_gradient_that_reaches_encoders_and_projections(form: Any
     assert step.logs["loss_supervised"] > 0
     assert without.keys() == with_it.keys()
     moved = [name for name in without if not torch.allclose(without[name], with_it[name], atol=1e-7)]
-    for part in ("online.image.", "online.audio.", "online.image_loc.", "online.audio_avc."):
+    for part in ("online.image.", "online.audio.", "online.image_heads.loc.", "online.audio_heads.avc."):
         assert any(name.startswith(part) for name in moved), part
 
 
@@ -64,7 +64,7 @@ def test_the_published_binary_cross_entropy_equals_the_hand_computed_value() -> 
 
 def test_the_papers_form_is_content_with_the_sum_of_both_cosines() -> None:
     """Per clip: the squared difference of the two cosines' sum from 0 and 1; here the mean of a map of four places."""
-    model = Model(Config(encoders=Encoders(kind="small", weights="random", width=4), dim=4), Inputs())
+    model = Model(Config(encoders=Encoders("small", "small", weights="random", width=4), dim=4), Inputs())
     mean, truth = torch.tensor([[[0.0, 0.5], [-1.0, 1.0]]]), torch.tensor([[[0.0, 1.0], [0.0, 1.0]]])
     maps = Maps(mean, mean, (-1.0, 1.0))
     assert model.supervised_loss(maps, truth, "unscaled").item() == pytest.approx((0 + 0 + 4 + 1) / 4)
@@ -129,8 +129,8 @@ def test_a_batch_without_annotated_clips_trains_as_without_the_term() -> None:
 
 def test_a_method_without_maps_in_training_is_told_so() -> None:
     class Blind(Model):
-        def forward(self, batch: Batch) -> Step:
-            return replace(super().forward(batch), maps=None)
+        def loss(self, batch: Batch, counts: list[int]) -> Step:
+            return replace(super().loss(batch, counts), maps=None)
 
     step = Supervised(Blind(tiny.config(), tiny.INPUTS), Supervision(weight=1.0))
     with pytest.raises(UsageError, match=r"Expected a method whose training step makes maps, but this one makes none"):

@@ -27,7 +27,7 @@ from earsight.config import need
 from earsight.errors import EarsightError, how_to_install
 from earsight.recipes import RECIPES, Recipe
 
-Kind = Literal["methods", "samplers", "sets", "metrics", "protocols", "recipes", "presets", "tables"]
+Kind = Literal["methods", "encoders", "samplers", "sets", "metrics", "protocols", "recipes", "presets", "tables"]
 State = Literal["ok", "optional", "broken"]
 MARKS = {"ok": "✓", "optional": "-", "broken": "✗"}
 NEEDED = ("numpy", "av", "pillow", "tyro", "rich", "matplotlib", "safetensors", "onnxruntime")
@@ -242,7 +242,7 @@ def _disk() -> str:
 def _imagenet() -> str:
     import torch
 
-    from earsight.models.weights import IMAGENET_URL, sha256
+    from earsight.encoders.start_weights import IMAGENET_URL, sha256
 
     file = Path(torch.hub.get_dir()) / "checkpoints" / IMAGENET_URL.rsplit("/", 1)[-1]
     if not file.is_file():
@@ -283,19 +283,19 @@ def _training() -> str:
     import torch
 
     from earsight.config import Inputs
+    from earsight.encoders.base import Encoders
     from earsight.methods.slavc import Config, Model
-    from earsight.models.encoders import Encoders
     from earsight.types import Batch
 
     inputs = Inputs(image_size=32, resize=32, rate=4000, seconds=0.5, window=128, hop=64)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = Model(Config(encoders=Encoders(kind="small", weights="random", width=4), dim=8), inputs)
+        model = Model(Config(encoders=Encoders("small", "small", weights="random", width=4), dim=8), inputs)
         frames = torch.randint(0, 256, (4, 3, 32, 32), dtype=torch.uint8)
         batch = Batch(frames, torch.randn(4, inputs.samples) * 0.1, torch.arange(4))
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-        step = model.train()(batch)
-        step.loss.backward()
+        step = model.train().loss(batch, [4])
+        step.loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         model.after_step()
     loss = float(step.loss.detach())

@@ -165,7 +165,7 @@ def loaded(path: Path, device: torch.device, name: str, prior: ObjectPrior | Non
     from earsight.report.training import training_of
 
     weights = load_weights(path, device)
-    name = f"{name} ({weights.model.remark})" if weights.model.remark else name
+    name = f"{name} ({weights.model.note})" if weights.model.note else name
     if prior is not None:
         weights, name = prior.added_to(weights), f"{name} + {prior.name}"
     names = settings.protocol or (weights.meta.get("protocol", "exact"),)

@@ -82,7 +82,7 @@ def _listed(name: str) -> str:
     >>> _listed("slavc"), _listed("toybox:extended"), _listed("slavc_toybox"), _listed("nothing")
     ('methods', 'sets', 'recipes', '')
     """
-    kinds = ("methods", "samplers", "sets", "metrics", "recipes", "tables", "protocols")
+    kinds = ("methods", "encoders", "samplers", "sets", "metrics", "recipes", "tables", "protocols")
     return next((kind for kind in kinds if name.partition(":")[0] in dict(entries(kind))), "")
 
 
@@ -195,9 +195,7 @@ def run_text(values: dict[str, Any]) -> str:
     if values["log"]:
         parts += ["last lines of the log:", *(f"    {visible(_line(row))}" for row in values["log"])]
     if values["state"] == "can be resumed":
-        begun = values["settings"]
-        names = (str(one or "") for one in (*map(begun.get, ("method", "on", "val")), begun["optim"].get("sampler")))
-        parts += [visible(f"go on with: {resuming(Path(values['path']), *names)}")]
+        parts += [visible(f"go on with: {resuming(Path(values['path']), values['settings'])}")]
     return "\n".join(parts)
 
 

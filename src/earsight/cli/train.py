@@ -19,7 +19,7 @@ from earsight.cli.evaluate import Eval
 from earsight.cli.localize import Localize
 from earsight.cli.screen import flat, note, say
 from earsight.cli.settings import Device, Switch, command_line, imports_frozen, parse_args, require, word
-from earsight.config import Inputs, Optim, Supervision, need
+from earsight.config import Inputs, Optim, Supervision, need, to_json
 from earsight.errors import UsageError
 from earsight.training.job import Job, deciding
 
@@ -30,6 +30,8 @@ NONE = "none"
 SAME = ("on", "data", "val", "limit", "protocol", "false_alarm", "inputs", "optim", "supervision")
 """What the command line and a job call by the same name."""
 SWITCHES = {"--help", "-h", "--resume", "--force"}
+MODULES = ("--on", "--val", "--optim.sampler", "--method.encoders.image", "--method.encoders.audio")
+"""Flags whose values may be modules of the user's own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +147,7 @@ def start(method: str, flags: Mapping[str, str]) -> Start | None:
     if goes_on:
         from earsight.training.folder import load_job
 
-        specs = (flags[flag] for flag in ("--on", "--val", "--optim.sampler") if flag in flags)
+        specs = (flags.get(flag, "") for flag in MODULES)
         named = {method, *(spec.partition(":")[0] for spec in specs)}
         begun = load_job(Path(out), named)
     if recipe:
@@ -222,21 +224,18 @@ def run(settings: Train) -> int:
             weights = train(job, out, device=settings.device, resume=resume, force=force)
     except KeyboardInterrupt:
         if (out / STATE).exists():
-            note(f"stopped; go on with: {resuming(out, *named_in(job))}")
+            note(f"stopped; go on with: {resuming(out, job.to_json())}")
         raise
     note(f"next: {next_command(job, weights)}")
     say(str(weights))
     return 0
 
 
-def named_in(job: Job) -> tuple[str, ...]:
-    """What a run's folder names that may lie outside earsight."""
-    return job.method, job.optim.sampler, job.on, job.val
-
-
-def resuming(out: Path, *specs: str) -> str:
-    """The command that goes on with a run, whose folder names `specs`."""
-    return command_line(Train(out=out, resume=True), *(spec.partition(":")[0] for spec in specs))
+def resuming(out: Path, begun: Mapping[str, Any]) -> str:
+    """The command that goes on with the run in `out`, which was begun with these settings, as in its run.json."""
+    specs = (begun.get("method"), begun["optim"].get("sampler"), begun.get("on"), begun.get("val"))
+    modules = [str(spec or "").partition(":")[0] for spec in specs]
+    return command_line(Train(out=out, resume=True), *modules, *registry.encoders_in(begun.get("config")))
 
 
 def refuse_changes(begun: Job, now: Job, out: Path) -> None:
@@ -248,7 +247,7 @@ def refuse_changes(begun: Job, now: Job, out: Path) -> None:
         more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
         raise UsageError(
             f"Expected the settings that {out} was begun with, but got {told}{more}. "
-            f"Go on with: {resuming(out, *named_in(begun))}; or start a new run in another folder."
+            f"Go on with: {resuming(out, begun.to_json())}; or start a new run in another folder."
         )
 
 
@@ -256,10 +255,10 @@ def next_command(job: Job, weights: Path) -> str:
     """What to do with the weights: measure them, or use them where there is nothing to measure on."""
     from earsight.data.clips import missing_list, with_split
 
-    tested = tested_on(job.on)
+    tested, modules = tested_on(job.on), (job.method, *registry.encoders_in(to_json(job.config)))
     if registry.load("set", tested).DEFAULTS.get("test") and missing_list(with_split(tested), job.folder):
-        return command_line(Localize(weights=weights, inputs=(Path("VIDEO"),)), job.method)
-    return command_line(Eval(weights=(weights,), on=(tested,), data=job.folder), job.method, tested)
+        return command_line(Localize(weights=weights, inputs=(Path("VIDEO"),)), *modules)
+    return command_line(Eval(weights=(weights,), on=(tested,), data=job.folder), *modules, tested)
 
 
 def _flag(name: str) -> str:

@@ -18,7 +18,7 @@ from earsight.checkpoint import Weights, load_weights, versions
 from earsight.config import need, to_json
 from earsight.errors import EarsightError, UsageError
 from earsight.export.check import difference, pictures, remembers, sounds
-from earsight.export.front import ExportFront
+from earsight.export.front import replace_spectrograms
 from earsight.export.parts import HEARD, answers, cannot, take_apart
 from earsight.export.parts import SEEN as FRAMES
 from earsight.files import write_atomically
@@ -85,7 +85,7 @@ def export_onnx(weights: Path | str, out: Path, opset: int = OPSET) -> Exported:
 def _write(loaded: Weights, path: Path, opset: int, remember: bool = True) -> None:
     """Write the graph and what it says of itself; with `remember`, one that can be given what it made of pictures."""
     model = copy.deepcopy(loaded.model).requires_grad_(False)
-    model.front = ExportFront(loaded.inputs)
+    replace_spectrograms(model)
     seen, heard = torch.from_numpy(pictures(loaded.inputs.image_size)), torch.from_numpy(sounds(loaded.inputs)[:3])
     pairs = take_apart(model, seen, heard)
     known = [x[:2] for x in pairs.see(seen)] if remember else []
@@ -134,7 +134,7 @@ def _header(loaded: Weights, maps: Maps) -> dict[str, Any]:
         "inputs": to_json(loaded.inputs),
         "bounds": maps.bounds,
         "native_bounds": maps.native_bounds,
-        "remark": loaded.model.remark,
+        "remark": loaded.model.note,
         "versions": versions(),
         "trained_with": trained,
     }

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import conv1d
 
 from earsight.config import Inputs
-from earsight.models.frontend import SILENCE, FrontEnd, density_window, tukey
+from earsight.encoders.frontend import SILENCE, Spectrogram, density_window, tukey
 
 
 def dft_kernels(inputs: Inputs) -> Tensor:
@@ -33,8 +33,8 @@ def dft_kernels(inputs: Inputs) -> Tensor:
     return parts.flatten(0, 1).unsqueeze(1).float()
 
 
-class ExportFront(FrontEnd):
-    """A front end that gives what the usual one gives, up to rounding."""
+class ExportSpectrogram(Spectrogram):
+    """Gives what the usual one gives, up to rounding."""
 
     kernels: Tensor
 
@@ -42,7 +42,15 @@ class ExportFront(FrontEnd):
         super().__init__(inputs)
         self.register_buffer("kernels", dft_kernels(inputs), persistent=False)
 
-    def sound(self, waveforms: Tensor) -> Tensor:
+    def forward(self, waveforms: Tensor) -> Tensor:
         heard = waveforms.float().clamp(-1.0, 1.0).unsqueeze(1)
         real, imaginary = conv1d(heard, self.kernels, stride=self.inputs.hop).square().chunk(2, 1)
         return ((real + imaginary + SILENCE).log() / 12).unsqueeze(1)
+
+
+def replace_spectrograms(model: nn.Module) -> None:
+    """Put convolutions in the place of a model's spectrograms."""
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if type(child) is Spectrogram:
+                setattr(module, name, ExportSpectrogram(child.inputs))

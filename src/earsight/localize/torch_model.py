@@ -9,8 +9,7 @@ import torch
 
 from earsight.checkpoint import Weights
 from earsight.data.view import eval_picture
-from earsight.localize.once import Asked, Made, asking
-from earsight.methods.base import Method
+from earsight.methods.base import Features, Method, TwoTower, choose
 from earsight.predict import pairs
 from earsight.types import F32, U8, MapArrays
 
@@ -23,8 +22,8 @@ class TorchModel:
         self.method: Method = weights.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.inputs, self.name, self.device = weights.inputs, weights.name, torch.device(device)
         self.meta: dict[str, Any] = weights.meta
-        self._last: tuple[bytes, Made] = b"", {}
-        """The picture of the last question that had only one, and what was made of it."""
+        self._last: tuple[tuple[bytes, int], Features] | None = None
+        """The picture of the last call that had only one, with the age of the weights, and its features."""
 
     def see(self, picture: U8) -> U8:
         """What the model sees of a picture (3, H, W): uint8 (3, S, S)."""
@@ -37,18 +36,24 @@ class TorchModel:
     ) -> MapArrays:
         """Answers for pictures uint8 (P, 3, S, S) and sounds float32 (M, N).
 
-        Each picture goes with the sound at its place, unless `picture` (B,) and `sound` (B,) say which goes with which.
+        Each picture goes with the sound at its place, unless `picture` (B,) and `sound` (B,) say which goes with which:
+        one picture with a hundred sounds is then encoded once, and not again when the last call was about it too.
         """
-        whose, whom = pairs(len(frames), len(waveforms), picture, sound)
-        asked = Asked(whose, self.device, self._known(frames) if len(frames) == 1 else None)
-        given = (torch.from_numpy(x).to(self.device) for x in (frames[whose], waveforms[whom]))
-        with asking(self.method, asked):
-            maps = self.method.localize(*given)
-        return maps.arrays()
+        pairing = pairs(len(frames), len(waveforms), picture, sound)
+        of_picture, of_sound = (torch.from_numpy(x).to(self.device) for x in pairing)
+        sounds = torch.from_numpy(waveforms).to(self.device)
+        if isinstance(self.method, TwoTower):
+            image, audio = self._embedded(self.method, frames), self.method.embed_sounds(sounds)
+            return self.method.compare(choose(image, of_picture), choose(audio, of_sound)).arrays()
+        pictures = torch.from_numpy(frames).to(self.device)
+        return self.method.localize(pictures[of_picture], sounds[of_sound]).arrays()
 
-    def _known(self, frames: U8) -> Made:
-        """What was made of this one picture before, to be added to."""
-        seen = frames.tobytes()
-        if self._last[0] != seen:
-            self._last = seen, {}
-        return self._last[1]
+    def _embedded(self, method: TwoTower, frames: U8) -> Features:
+        """The features of these pictures; those of a picture that comes alone are kept for the next call."""
+        key = frames.tobytes(), sum(one._version for one in (*method.parameters(), *method.buffers()))
+        if self._last is not None and self._last[0] == key:
+            return self._last[1]
+        features = method.embed_images(torch.from_numpy(frames).to(self.device))
+        if len(frames) == 1:
+            self._last = key, features
+        return features

@@ -17,10 +17,9 @@ from torch.nn.functional import adaptive_avg_pool2d, pairwise_distance
 
 from earsight import distributed
 from earsight.config import Form, Inputs, Optim, check_choices
-from earsight.losses import partners
-from earsight.methods.base import Method, Preset
-from earsight.models.encoders import Encoders, make_encoders
-from earsight.models.similarity import paired
+from earsight.encoders.base import Encoders, global_max_pool, make_encoders
+from earsight.losses import paired, partners
+from earsight.methods.base import Features, Preset, TwoTower
 from earsight.types import Batch, Maps, Step
 
 
@@ -45,8 +44,8 @@ class Config:
         check_choices(self)
 
 
-class Answer(NamedTuple):
-    """What a picture and its own sound give: cosines and attention (B, h, w), embedded picture and sound (B, C)."""
+class Attended(NamedTuple):
+    """Of a picture and its own sound: cosines and attention (B, h, w), embedded picture and sound (B, C)."""
 
     cosine: Tensor
     attention: Tensor
@@ -89,28 +88,31 @@ def attention_loss(attention: Tensor, truth: Tensor) -> Tensor:
     return -(goal * attention.clamp_min(1e-12).log()).sum((1, 2)).mean()
 
 
-class Model(Method):
+class Model(TwoTower):
     def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__(inputs)
         self.config = config
-        self.image, self.audio, channels = make_encoders(config.encoders)
-        self.query = _two_layers(channels)
-        self.embed = _two_layers(channels)
+        self.image, self.audio = make_encoders(config.encoders, inputs)
+        self.query = _two_layers(self.audio.channels, self.image.channels)
+        self.embed = _two_layers(self.image.channels, self.audio.channels)
 
-    def answer(self, frames: Tensor, waveforms: Tensor) -> Answer:
-        """One by one: the sound that asks is the picture's own, whatever the loss compares it with."""
+    def project_audio(self, encoded: Tensor) -> Features:
         # NOTE: sounds are pooled by their maximum over time, as in the DSOL authors' port; SoundNet's are averaged.
-        image, sound = self.image(self.front.image(frames)), self.audio(self.front.sound(waveforms))
-        cosine = paired(image, self.query(sound))
-        attention = attend(cosine, self.config.relu)
-        with torch.autocast(image.device.type, enabled=False):  # distances need float32
-            seen = torch.einsum("bchw,bhw->bc", image.float(), attention)  # values are not normalised, keys are
-            return Answer(cosine, attention, self.embed(seen), sound.float())
+        sound = global_max_pool(encoded)
+        return {"query": self.query(sound), "sound": sound.float()}
 
-    def forward(self, batch: Batch) -> Step:
-        counts = distributed.sizes(len(batch))
-        mine = self.answer(batch.frames, batch.waveforms)
-        picture, sound = distributed.gather(mine.picture, counts), distributed.gather(mine.sound, counts)
+    def attended(self, image: Features, audio: Features) -> Attended:
+        """One by one: the sound that asks is the picture's own, whatever the loss compares it with."""
+        places = image["places"]
+        cosine = paired(places, audio["query"])
+        attention = attend(cosine, self.config.relu)
+        with torch.autocast(places.device.type, enabled=False):  # distances need float32
+            mean = torch.einsum("bchw,bhw->bc", places.float(), attention)  # values are not normalised, keys are
+            return Attended(cosine, attention, self.embed(mean), audio["sound"])
+
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
+        own = self.attended(self.embed_images(batch.frames), self.embed_sounds(batch.waveforms))
+        picture, sound = distributed.gather(own.picture, counts), distributed.gather(own.sound, counts)
         # A clip that is alone meets itself: the distances are equal, and the gradient is 0.
         shift = int(torch.randint(1, max(len(picture), 2), ()))
         partner = partners(distributed.gather(batch.index, counts), shift)
@@ -119,32 +121,23 @@ class Model(Method):
         # Longer vectors alone make the loss smaller, so their norms are worth watching.
         norms = {"picture_norm": picture.norm(dim=1).mean(), "sound_norm": sound.norm(dim=1).mean()}
         logs = {"near": near.mean(), "far": far.mean(), **norms}
-        return Step(loss, {name: value.detach() for name, value in logs.items()}, self.maps(mine))
+        return Step(loss, {name: value.detach() for name, value in logs.items()}, self.maps(own))
 
-    def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        return self.maps(self.answer(frames, waveforms))
+    def compare(self, image: Features, audio: Features) -> Maps:
+        return self.maps(self.attended(image, audio))
+
+    def maps(self, own: Attended) -> Maps:
+        # The attention is tied wherever the cosine is negative, and nearly flat elsewhere: its largest value is at most
+        # e times its smallest. What gets thresholded is therefore the cosine, in the same order.
+        confidence = -pairwise_distance(own.picture, own.sound)
+        return Maps(own.attention, own.cosine, (-1.0, 1.0), confidence, (0.0, 1.0))
 
     def supervised_loss(self, maps: Maps, truth: Tensor, form: Form) -> Tensor:
         return attention_loss(maps.native, truth) if form == "own" else super().supervised_loss(maps, truth, form)
 
-    def maps(self, found: Answer) -> Maps:
-        # The attention is tied wherever the cosine is negative, and nearly flat elsewhere: its largest value is at most
-        # e times its smallest. What gets thresholded is therefore the cosine, in the same order.
-        confidence = -pairwise_distance(found.picture, found.sound)
-        return Maps(
-            native=found.attention,
-            dense=found.cosine,
-            bounds=(-1.0, 1.0),
-            confidence=confidence,
-            native_bounds=(0.0, 1.0),
-        )
 
-    def compiled(self) -> list[nn.Module]:
-        return [self.image, self.audio]
-
-
-def _two_layers(channels: int) -> nn.Sequential:
-    return nn.Sequential(nn.ReLU(), nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, channels))
+def _two_layers(before: int, after: int) -> nn.Sequential:
+    return nn.Sequential(nn.ReLU(), nn.Linear(before, after), nn.ReLU(), nn.Linear(after, after))
 
 
 def _preset(config: Config) -> Preset:

@@ -16,10 +16,9 @@ from torch.nn.functional import cross_entropy
 
 from earsight import distributed
 from earsight.config import Inputs, Optim, check_choices, check_most, need
-from earsight.losses import pool
-from earsight.methods.base import Group, Method, Preset
-from earsight.models.encoders import Encoders, make_encoders
-from earsight.models.similarity import all_pairs, paired
+from earsight.encoders.base import Encoders, global_max_pool, make_encoders
+from earsight.losses import all_pairs, paired, pool
+from earsight.methods.base import Features, Group, Preset, TwoTower
 from earsight.types import Batch, Maps, Step
 
 LEAST, MOST = 0.01, 100.0
@@ -82,46 +81,31 @@ def log_places(scores: Tensor) -> Tensor:
     return torch.log_softmax(scores.flatten(1), 1).view_as(scores)
 
 
-class Model(Method):
-    steady = True
-
-    @property
-    def remark(self) -> str:
-        return "ours, not the paper's"
+class Model(TwoTower):
+    cuda_graph_safe = True
+    note = "ours, not the paper's"
 
     def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__(inputs)
         self.config = config
-        self.image, self.audio, channels = make_encoders(config.encoders)
+        self.image, self.audio = make_encoders(config.encoders, inputs)
+        wide, narrow = self.image.channels, self.audio.channels
         self.image_head = nn.Sequential(
-            nn.Conv2d(channels, channels, 1, bias=False),
-            nn.BatchNorm2d(channels),
-            nn.ReLU(),
-            nn.Conv2d(channels, config.dim, 1),
+            nn.Conv2d(wide, wide, 1, bias=False), nn.BatchNorm2d(wide), nn.ReLU(), nn.Conv2d(wide, config.dim, 1)
         )
         self.audio_head = nn.Sequential(
-            nn.Linear(channels, channels, bias=False),
-            nn.BatchNorm1d(channels),
-            nn.ReLU(),
-            nn.Linear(channels, config.dim),
+            nn.Linear(narrow, narrow, bias=False), nn.BatchNorm1d(narrow), nn.ReLU(), nn.Linear(narrow, config.dim)
         )
         self.scale = nn.Parameter(torch.tensor(config.scale))
         self.stride = round(config.shift_seconds * inputs.rate)
         need(self.stride >= 1, f"shift_seconds of at least one sample, 1/{inputs.rate}", config.shift_seconds)
+        self.training_seconds = (inputs.samples + config.shifts * self.stride) / inputs.rate
 
-    @property
-    def training_seconds(self) -> float:
-        return (self.inputs.samples + self.config.shifts * self.stride) / self.inputs.rate
+    def project_image(self, encoded: Tensor) -> Features:
+        return {"places": self.image_head(encoded)}
 
-    def see(self, frames: Tensor) -> Tensor:
-        """Places (B, dim, h, w)."""
-        places: Tensor = self.image_head(self.image(self.front.image(frames)))
-        return places
-
-    def hear(self, waveforms: Tensor) -> Tensor:
-        """Sounds (B, dim)."""
-        sounds: Tensor = self.audio_head(self.audio(self.front.sound(waveforms)))
-        return sounds
+    def project_audio(self, encoded: Tensor) -> Features:
+        return {"sound": self.audio_head(global_max_pool(encoded))}
 
     def windows(self, waveforms: Tensor) -> Tensor:
         """Long sounds (B, L) as the windows that the model hears, (B, shifts + 1, N); the middle one is the frame's.
@@ -130,31 +114,30 @@ class Model(Method):
         """
         return waveforms.unfold(1, self.inputs.samples, self.stride)
 
-    def forward(self, batch: Batch) -> Step:
-        counts = distributed.sizes(len(batch))
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
+        shifts = self.config.shifts
         windows = self.windows(batch.waveforms)
-        heard = self.hear(windows.flatten(0, 1)).view(*windows.shape[:2], -1)
-        image, sound = self.see(batch.frames), heard[:, self.config.shifts // 2]
-        pairs = pool(all_pairs(distributed.gather(image, counts), distributed.gather(sound, counts)), "max")
+        sounds = self.embed_sounds(windows.flatten(0, 1))["sound"].view(*windows.shape[:2], -1)
+        image, audio = self.embed_images(batch.frames), {"sound": sounds[:, shifts // 2]}
+        places, sound = distributed.gather(image["places"], counts), distributed.gather(audio["sound"], counts)
+        pairs = pool(all_pairs(places, sound), "max")
         logs = {"scale": self.scale.detach(), "own": pairs.diagonal().mean().detach()}
         shifted = None
-        if self.config.shifts:
-            others = [i for i in range(self.config.shifts + 1) if i != self.config.shifts // 2]
-            mine = torch.stack([paired(image, heard[:, i]).amax((1, 2)) for i in others], 1)
+        if shifts:
+            others = [i for i in range(shifts + 1) if i != shifts // 2]
+            mine = torch.stack([paired(image["places"], sounds[:, i]).amax((1, 2)) for i in others], 1)
             shifted = distributed.gather(mine, counts)
             logs["shifted"] = shifted.mean().detach()
             shifted = self.scale * shifted
         loss = find_sound(self.scale * pairs, shifted)
-        return Step(loss, logs, None if batch.truth is None else self.maps(paired(image, sound)))
+        return Step(loss, logs, None if batch.truth is None else self.compare(image, audio))
 
-    def maps(self, cosine: Tensor) -> Maps:
-        """Maps of paired cosines (B, h, w); what gets thresholded is the cosine, in the order of the paper's map."""
+    def compare(self, image: Features, audio: Features) -> Maps:
+        """What gets thresholded is the cosine, in the order of the paper's map."""
+        cosine = paired(image["places"], audio["sound"])
         scores = self.scale * cosine
         confidence = scores.amax((1, 2))  # how well the best place matches: the score that was trained
         return Maps(native=log_places(scores), dense=cosine, bounds=(-1.0, 1.0), confidence=confidence)
-
-    def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        return self.maps(paired(self.see(frames), self.hear(waveforms)))
 
     def groups(self) -> list[Group]:
         networks = [p for p in self.parameters() if p.requires_grad and p is not self.scale]
@@ -164,9 +147,6 @@ class Model(Method):
     def after_step(self) -> None:
         with torch.no_grad():
             self.scale.clamp_(LEAST, MOST)
-
-    def compiled(self) -> list[nn.Module]:
-        return [self.image, self.audio]
 
 
 def ours() -> Preset:

@@ -1,23 +1,30 @@
-"""What a method is. The trainer, the evaluator and the localizer know this class and nothing else of any method.
+"""What a method is. The trainer, the evaluator and the localizer know this contract and nothing else of any method.
 
-A file in methods/ defines a frozen dataclass `Config`, a class `Model(Method)` built as `Model(config, inputs)`, and
-`PRESETS`: name -> function returning a `Preset`.
+A file in methods/ defines a frozen dataclass `Config`, a class `Model` built as `Model(config, inputs)`, and `PRESETS`:
+name -> function returning a `Preset`. Any architecture can be a `Method`; most encode pictures and sounds apart and
+compare them afterwards, which is a `TwoTower`.
 """
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+import torch
 from torch import Tensor, nn
 
-from earsight import registry
+from earsight import distributed, registry
 from earsight.config import Form, Inputs, Optim, from_json
+from earsight.encoders.base import Encoder, global_max_pool
 from earsight.losses import supervised
-from earsight.models.frontend import FrontEnd
-from earsight.types import Batch, Maps, Row, Step
+from earsight.types import Batch, Maps, Neighbours, Row, Step
+
+Features = dict[str, Tensor]
+"""What is compared: tensors by name whose first axis counts pictures, or sounds, so that rows can be chosen."""
+M = TypeVar("M", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -28,11 +35,13 @@ class Stage:
         name: shown in the log.
         epochs: how many times all clips are seen.
         lr: learning rate, or None for what the training settings say.
+        has_unused_parameters: whether a step may leave some trainable parameters without a gradient.
     """
 
     name: str
     epochs: int
     lr: float | None = None
+    has_unused_parameters: bool = False
 
 
 class Group(NamedTuple):
@@ -41,13 +50,6 @@ class Group(NamedTuple):
     parameters: list[nn.Parameter]
     lr: float | None = None
     weight_decay: float | None = None
-
-
-class Near(NamedTuple):
-    """For each clip of the training list, int64 (N,): whose picture and whose sound a batch brings along with it."""
-
-    pictures: Tensor
-    sounds: Tensor
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,10 @@ class Preset:
 
 
 class Context(Protocol):
-    """What the trainer lends a method before a stage and between epochs."""
+    """What the trainer lends a method between epochs."""
 
+    stage: Stage
+    """The stage that is being trained."""
     epoch: int
     """The epoch of the stage that is over; -1 before its first."""
     rows: Sequence[Row]
@@ -79,42 +83,41 @@ class Context(Protocol):
 
 
 class Method(nn.Module):
-    """A trainable method: `forward` is the training step, `localize` answers for pairs independently of each other."""
+    """Two calls, `loss` and `localize`; everything else has an answer for the simplest case.
+
+    Non-persistent buffers of the method itself are what training has to remember and weights need not hold, such as
+    labels of clips: they are saved with a run's state and come back when it goes on, whatever their length.
+    """
+
+    cuda_graph_safe = False
+    """Whether every training step of a stage launches the same kernels on the same memory: no value is read back,
+    nothing random is drawn on the CPU, and what changes between epochs is changed in place (--optim.graph)."""
+    note: str = ""
+    """What every result must say of the model next to its name, such as where labels came from."""
+    training_rows: Sequence[Row] = ()
+    """What is known of the training clips, set when a run begins and when it goes on; empty otherwise."""
 
     def __init__(self, inputs: Inputs) -> None:
         super().__init__()
         self.inputs = inputs
-        self.front = FrontEnd(inputs)
-
-    @property
-    def remark(self) -> str:
-        """What every result must say of the model beside its name, such as where labels came from."""
-        return ""
-
-    steady = False
-    """Whether every training step of a stage launches the same kernels on the same memory: no value is read back,
-    nothing random is drawn on the CPU, and what changes between epochs is changed in place. Such steps can be replayed
-    as a graph (--optim.graph)."""
-
-    rests = False
-    """Whether a training step may leave some trainable parameters without a gradient."""
-
-    @property
-    def training_seconds(self) -> float:
-        """Seconds of sound around the frame that training batches carry; `localize` always hears `inputs.seconds`."""
-        return self.inputs.seconds
+        self.training_seconds = inputs.seconds
+        """Seconds of sound around the frame that training batches carry; `localize` always gets `inputs.seconds`."""
 
     @abstractmethod
-    def forward(self, batch: Batch) -> Step:
-        """The training step's loss on a batch, whose clips are each other's negatives."""
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
+        """The training step's loss on a batch, whose clips are each other's negatives.
+
+        `counts` says how many clips of the batch each process has; `distributed.gather(x, counts)` brings the rows of
+        all processes together, with gradient.
+        """
 
     @abstractmethod
-    def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        """Maps for uint8 frames (B, 3, S, S) and waveforms (B, N). One pair or many, the same answer for each."""
+    def localize(self, pictures: Tensor, sounds: Tensor) -> Maps:
+        """Maps for pictures uint8 (B, 3, S, S) and sounds (B, N), each pair independent of the others."""
 
-    def compiled(self) -> list[nn.Module]:
-        """The modules worth compiling in place."""
-        return []
+    def groups(self) -> list[Group]:
+        """What the optimizer trains."""
+        return [Group([p for p in self.parameters() if p.requires_grad])]
 
     def after_step(self) -> None:
         """Called after each optimizer step, for averages and clamps."""
@@ -129,39 +132,117 @@ class Method(nn.Module):
         A resumed run calls this for every stage up to its own, so it must not depend on data.
         """
 
-    def prepare(self, stage: Stage, context: Context) -> None:
-        """Called once after `start_stage`, for what a stage first has to find out about the training set."""
+    def on_epoch(self, context: Context) -> None:
+        """Called before a stage's first epoch and after each of its epochs but the last, for clustering and labels."""
 
-    def between_epochs(self, context: Context) -> None:
-        """Called after each epoch but a stage's last, for clustering and relabelling."""
-
-    def groups(self) -> list[Group]:
-        """What the optimizer trains."""
-        return [Group([p for p in self.parameters() if p.requires_grad])]
-
-    def near(self, epoch: int) -> Near | None:
+    def neighbours(self, epoch: int) -> Neighbours | None:
         """Clips that each batch of the epoch brings along with its own, or None. The same answer for the same epoch."""
         return None
-
-    def training_state(self) -> dict[str, Tensor]:
-        """What training must remember over a resume and weights files need not hold, such as labels of clips."""
-        return {}
-
-    def load_training_state(self, state: dict[str, Tensor]) -> None:
-        """Take back what `training_state` gave."""
 
     def supervised_loss(self, maps: Maps, truth: Tensor, form: Form) -> Tensor:
         """The loss of maps (n, h, w) with gradient against ground truth (n, S, S); "own" is the method's choice."""
         return supervised(maps, truth, "squared" if form == "own" else form)
 
+    def training_state(self) -> dict[str, Tensor]:
+        """What a resumed run needs besides weights: the method's own non-persistent buffers."""
+        return {name: self.get_buffer(name) for name in sorted(self._non_persistent_buffers_set)}
 
-def build(name: str, config: Any, inputs: Inputs) -> Method:
+    def load_training_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take back what `training_state` gave."""
+        for name, value in state.items():
+            self._buffers[name] = value.to(self.get_buffer(name).device)
+
+
+class TwoTower(Method):
+    """A method that encodes pictures and sounds apart and compares them afterwards.
+
+    It has an encoder for each (`image` and `audio`, or what `encoders` gives), projects what they give to features
+    (`project_image`, `project_audio`), and makes maps of aligned rows of both (`compare`). So one picture can meet many
+    sounds for the price of one, and any two encoders can be chosen, of any width.
+    """
+
+    image: Encoder
+    audio: Encoder
+
+    def encoders(self) -> tuple[Encoder, Encoder]:
+        """The encoders of pictures and sounds that maps are made with."""
+        return self.image, self.audio
+
+    def project_image(self, encoded: Tensor) -> Features:
+        """Features of encoded pictures (B, C, h, w); by default as they are, under "places"."""
+        return {"places": encoded}
+
+    def project_audio(self, encoded: Tensor) -> Features:
+        """Features of encoded sounds (B, C, f, t); by default the largest value of each channel, under "sound"."""
+        return {"sound": global_max_pool(encoded)}
+
+    @abstractmethod
+    def compare(self, image: Features, audio: Features) -> Maps:
+        """Maps of aligned rows of pictures and sounds."""
+
+    def encode_images(self, pictures: Tensor) -> Tensor:
+        """uint8 pictures (B, 3, S, S) -> (B, C, h, w)."""
+        encoder, _ = self.encoders()
+        encoded: Tensor = encoder(encoder.preprocess(pictures))
+        return encoded
+
+    def encode_sounds(self, sounds: Tensor) -> Tensor:
+        """Sounds (B, N) -> (B, C, f, t)."""
+        _, encoder = self.encoders()
+        encoded: Tensor = encoder(encoder.preprocess(sounds))
+        return encoded
+
+    def embed_images(self, pictures: Tensor) -> Features:
+        """Features of uint8 pictures (B, 3, S, S)."""
+        return self.project_image(self.encode_images(pictures))
+
+    def embed_sounds(self, sounds: Tensor) -> Features:
+        """Features of sounds (B, N)."""
+        return self.project_audio(self.encode_sounds(sounds))
+
+    def localize(self, pictures: Tensor, sounds: Tensor) -> Maps:
+        return self.compare(self.embed_images(pictures), self.embed_sounds(sounds))
+
+
+def choose(features: Features, rows: Tensor) -> Features:
+    """Some rows of features, in this order, repeated where a row is named twice."""
+    return {name: x.index_select(0, rows) for name, x in features.items()}
+
+
+def gather(features: Features, counts: list[int]) -> Features:
+    """The features of all processes' clips, with gradient."""
+    return {name: distributed.gather(x, counts) for name, x in features.items()}
+
+
+def build(name: str, config: Any, inputs: Inputs, rows: Sequence[Row] = ()) -> Method:
     """Make the method `name` (a file in methods/, or a dotted module path) with its settings.
 
-    `config` is the method's Config, or the plain JSON of one.
+    `config` is the method's Config, or the plain JSON of one; `rows` are those of the training list, if it is trained.
     """
     module = registry.load("method", name)
     if isinstance(config, dict):
         config = from_json(module.Config, config)
     model: Method = module.Model(config, inputs)
+    model.training_rows = rows
     return model
+
+
+def frozen_copy(module: M) -> M:
+    """A copy that never receives gradients; buffers start equal and from then on are the copy's own."""
+    twin = copy.deepcopy(module)
+    twin.requires_grad_(False)
+    return twin
+
+
+@torch.no_grad()
+def ema_update(average: Iterable[Tensor], online: Iterable[Tensor], momentum: float) -> None:
+    """average <- momentum * average + (1 - momentum) * online, for parameters in matching order.
+
+    >>> average, online = [torch.zeros(1)], [torch.ones(1)]
+    >>> ema_update(average, online, 0.9); ema_update(average, online, 0.9)
+    >>> round(average[0].item(), 6)
+    0.19
+    """
+    average, online = list(average), [p.detach() for p in online]
+    if average:
+        torch._foreach_lerp_(average, online, 1 - momentum)

@@ -34,14 +34,14 @@ class Model(Method):
     def stages(self, epochs: int) -> tuple[Stage, ...]:
         return ()
 
-    def forward(self, batch: Batch) -> Step:
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
         raise TrainingError(
             "Expected a method with something to learn, but got the centre prior. Use it as it is, or another."
         )
 
-    def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        maps = self.get_buffer("disc").expand(frames.shape[0], -1, -1)
-        return Maps(native=maps, dense=maps, bounds=(0.0, 1.0), confidence=maps.new_ones(frames.shape[0]))
+    def localize(self, pictures: Tensor, sounds: Tensor) -> Maps:
+        maps = self.get_buffer("disc").expand(pictures.shape[0], -1, -1)
+        return Maps(native=maps, dense=maps, bounds=(0.0, 1.0), confidence=maps.new_ones(pictures.shape[0]))
 
 
 def paper() -> Preset:

@@ -21,10 +21,9 @@ from earsight.category_labels import from_classes, from_files, targets
 from earsight.category_places import combined, fine_loss, pair_loss, shares
 from earsight.clustering import kmeans
 from earsight.config import Inputs, Optim, check_choices, check_most, need
+from earsight.encoders.base import Encoders, global_max_pool, make_encoders
 from earsight.errors import TrainingError
-from earsight.methods.base import Context, Method, Preset, Stage
-from earsight.models.audio import loudest
-from earsight.models.encoders import Encoders, make_encoders
+from earsight.methods.base import Context, Features, Preset, Stage, TwoTower
 from earsight.types import Batch, Maps, Step
 
 
@@ -71,26 +70,21 @@ class Config:
         need(0 < self.margin <= 2, "a margin above 0 and at most 2, the largest distance", self.margin)
 
 
-class Model(Method):
+class Model(TwoTower):
     sound_labels: Tensor
     picture_labels: Tensor
-
-    @property
-    def remark(self) -> str:
-        c = self.config
-        files = dict.fromkeys(Path(name).name for name in (c.sound_labels, c.picture_labels) if name)
-        source = {"clusters": f"clusters of {c.clustered}", "classes": "classes", "file": " and ".join(files)}[c.labels]
-        return f"{c.categories} categories from {source}"
 
     def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__(inputs)
         self.config = config
-        self.image, self.audio, channels = make_encoders(config.encoders, pooled=False)
-        self.pair_in, self.pair_out = nn.Linear(2 * channels, 128), nn.Linear(128, 2)
-        self.sees = nn.Linear(channels, config.categories, bias=False)
-        self.hears = nn.Linear(channels, config.categories, bias=False)
-        self.project_picture = _projection(channels, config.dim)
-        self.project_sound = _projection(channels, config.dim)
+        self.note = _labels_note(config)
+        self.image, self.audio = make_encoders(config.encoders, inputs)
+        wide, narrow = self.image.channels, self.audio.channels
+        self.pair_in, self.pair_out = nn.Linear(wide + narrow, 128), nn.Linear(128, 2)
+        self.image_classes = nn.Linear(wide, config.categories, bias=False)
+        self.audio_classes = nn.Linear(narrow, config.categories, bias=False)
+        self.project_picture = _projection(wide, config.dim)
+        self.project_sound = _projection(narrow, config.dim)
         # Labels are as many as the training clips, and no part of weights.
         self.register_buffer("sound_labels", torch.zeros(0, dtype=torch.int64), persistent=False)
         self.register_buffer("picture_labels", torch.zeros(0, dtype=torch.int64), persistent=False)
@@ -107,9 +101,9 @@ class Model(Method):
         self.project_picture.requires_grad_(self.fine)
         self.project_sound.requires_grad_(self.fine)
 
-    def prepare(self, stage: Stage, context: Context) -> None:
+    def on_epoch(self, context: Context) -> None:
         """Find every training clip's categories, once: stage two goes on with those of stage one."""
-        if self.fine and len(self.sound_labels):
+        if len(self.sound_labels):
             return
         c = self.config
         if c.labels == "file":
@@ -118,30 +112,33 @@ class Model(Method):
             sounds = pictures = from_classes(context.rows, c.categories, c.class_groups)
         else:
             sounds = pictures = kmeans(context.extract(self.describe), c.categories)[0]
-        self.load_training_state({"sounds": sounds, "pictures": pictures})
+        self.load_training_state({"sound_labels": sounds, "picture_labels": pictures})
 
     def describe(self, batch: Batch) -> Tensor:
-        """What k-means looks at (B, C): mean and spread of the spectrum over time, or what the encoder sees."""
+        """What k-means looks at (B, C): mean and spread of the spectrum over time, or the encoded picture's mean."""
         if self.config.clustered == "pictures":
-            seen: Tensor = self.image(self.front.image(batch.frames))
-            return seen.float().mean((2, 3))
-        spectra = self.front.sound(batch.waveforms)[:, 0]
+            return self.encode_images(batch.frames).float().mean((2, 3))
+        spectra = self.audio.preprocess(batch.waveforms)[:, 0]
         return torch.cat((spectra.mean(2), spectra.std(2, correction=0)), 1)
 
-    def training_state(self) -> dict[str, Tensor]:
-        return {"sounds": self.sound_labels, "pictures": self.picture_labels} if len(self.sound_labels) else {}
-
-    def load_training_state(self, state: dict[str, Tensor]) -> None:
-        if state:
-            where = self.sees.weight.device
-            self.sound_labels, self.picture_labels = state["sounds"].to(where), state["pictures"].to(where)
-
-    def encode(self, frames: Tensor, waveforms: Tensor) -> tuple[Tensor, Tensor]:
-        """Places of the picture (B, C, h, w) and of the spectrogram (B, C, f, t)."""
-        return self.image(self.front.image(frames)).float(), self.audio(self.front.sound(waveforms)).float()
-
     def pooled(self, places: Tensor) -> Tensor:
-        return places.mean((2, 3)) if self.config.pooling == "mean" else loudest(places)
+        return places.mean((2, 3)) if self.config.pooling == "mean" else global_max_pool(places)
+
+    def project_image(self, encoded: Tensor) -> Features:
+        with torch.autocast(encoded.device.type, enabled=False):
+            places = encoded.float()
+            vectors = _units(self.project_picture, places.permute(0, 2, 3, 1))
+            return {"vectors": vectors, "pooled": self.pooled(places)}
+
+    def project_audio(self, encoded: Tensor) -> Features:
+        with torch.autocast(encoded.device.type, enabled=False):
+            times = encoded.float()
+            logits = self.audio_classes(times.mean((2, 3)))
+            return {"vectors": self.sound_vectors(times), "logits": logits, "pooled": self.pooled(times)}
+
+    def sound_vectors(self, times: Tensor) -> Tensor:
+        """Each category's share of the sound, (B, C, f, t) -> (B, K, dim), of length 1."""
+        return _units(self.project_sound, shares(times, self.audio_classes.weight))
 
     def pair_logits(self, pictures: Tensor, sounds: Tensor) -> Tensor:
         """Of every picture (N, C) with every sound (M, C): (N, M, 2). The first layer meets each of them once."""
@@ -151,58 +148,58 @@ class Model(Method):
         out: Tensor = self.pair_out((of_pictures[:, None] + of_sounds[None]).relu())
         return out
 
-    def forward(self, batch: Batch) -> Step:
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
         if not len(self.sound_labels):
-            raise TrainingError("Expected labels of the training clips, but got none. Call `prepare` before training.")
-        picture, sound = self.encode(batch.frames, batch.waveforms)
+            raise TrainingError("Expected labels of the training clips, but got none. Call `on_epoch` before training.")
+        picture, sound = self.encode_images(batch.frames).float(), self.encode_sounds(batch.waveforms).float()
         with torch.autocast(picture.device.type, enabled=False):  # the distances of stage two need float32
-            return self.step(batch, picture, sound)
+            step = self.step(distributed.gather(batch.index, counts), picture, sound, counts)
+            if batch.truth is None:
+                return step
+            return replace(step, maps=self.compare(self.project_image(picture), self.project_audio(sound)))
 
-    def step(self, batch: Batch, picture: Tensor, sound: Tensor) -> Step:
+    def step(self, index: Tensor, picture: Tensor, sound: Tensor, counts: list[int]) -> Step:
         """The loss of the whole batch, of which this process has encoded its part."""
-        c, counts = self.config, distributed.sizes(len(batch))
-        index = distributed.gather(batch.index, counts)
-        seen = distributed.gather(self.sees(picture.mean((2, 3))), counts)
-        heard = distributed.gather(self.hears(sound.mean((2, 3))), counts)
+        c = self.config
+        image_logits = distributed.gather(self.image_classes(picture.mean((2, 3))), counts)
+        audio_logits = distributed.gather(self.audio_classes(sound.mean((2, 3))), counts)
         pooled = [distributed.gather(self.pooled(places), counts) for places in (picture, sound)]
+        sounds, pictures = (targets(x, index, c.categories) for x in (self.sound_labels, self.picture_labels))
         terms = {
             "loss_pairs": pair_loss(self.pair_logits(*pooled)),
-            "loss_sounds": binary_cross_entropy_with_logits(heard, targets(self.sound_labels, index, c.categories)),
-            "loss_pictures": binary_cross_entropy_with_logits(seen, targets(self.picture_labels, index, c.categories)),
+            "loss_sounds": binary_cross_entropy_with_logits(audio_logits, sounds),
+            "loss_pictures": binary_cross_entropy_with_logits(image_logits, pictures),
         }
         active = {}
         if self.fine:
-            sounds = distributed.gather(self.sound_vectors(sound), counts)
-            pictures = distributed.gather(_units(self.project_picture, shares(picture, self.sees.weight)), counts)
-            found = fine_loss(sounds, pictures, heard.sigmoid() > c.active, seen.sigmoid() > c.active, c.margin)
+            of_sounds = distributed.gather(self.sound_vectors(sound), counts)
+            vectors = _units(self.project_picture, shares(picture, self.image_classes.weight))
+            of_pictures = distributed.gather(vectors, counts)
+            audible, visible = audio_logits.sigmoid() > c.active, image_logits.sigmoid() > c.active
+            found = fine_loss(of_sounds, of_pictures, audible, visible, c.margin)
             terms |= {"loss_near": found.near, "loss_apart": found.apart}
             active = {"active": found.pairs.float()}  # without any, the two terms say nothing
         loss = torch.stack(list(terms.values())).sum()
-        maps = None if batch.truth is None else self.maps(picture, sound)
-        return Step(loss, {name: value.detach() for name, value in {**terms, **active}.items()}, maps)
+        return Step(loss, {name: value.detach() for name, value in {**terms, **active}.items()})
 
-    def sound_vectors(self, sound: Tensor) -> Tensor:
-        """Each category's share of the sound, (B, C, f, t) -> (B, K, dim), of length 1."""
-        return _units(self.project_sound, shares(sound, self.hears.weight))
+    def compare(self, image: Features, audio: Features) -> Maps:
+        with torch.autocast(image["vectors"].device.type, enabled=False):
+            cosines = torch.einsum("bkd,bhwd->bkhw", audio["vectors"], image["vectors"])
+            probability = audio["logits"].sigmoid()
+            if self.config.double_sigmoid:
+                probability = probability.sigmoid()
+            native, dense = combined(cosines, probability, self.config.active)
+            # The native map's maximum is 1 in every picture, so it is no confidence. Which pairs match is learned.
+            both = torch.cat((image["pooled"], audio["pooled"]), 1)
+            together = self.pair_out(self.pair_in(both).relu())
+            return Maps(native, dense, (-1.0, 1.0), together.softmax(1)[:, 1], (0.0, 1.0))
 
-    def maps(self, picture: Tensor, sound: Tensor) -> Maps:
-        places = _units(self.project_picture, picture.permute(0, 2, 3, 1))
-        cosines = torch.einsum("bkd,bhwd->bkhw", self.sound_vectors(sound), places)
-        probability = self.hears(sound.mean((2, 3))).sigmoid()
-        if self.config.double_sigmoid:
-            probability = probability.sigmoid()
-        native, dense = combined(cosines, probability, self.config.active)
-        # The native map's maximum is 1 in every picture, so it is no confidence. Which pairs match is learned.
-        together = self.pair_out(self.pair_in(torch.cat((self.pooled(picture), self.pooled(sound)), 1)).relu())
-        return Maps(native, dense, (-1.0, 1.0), together.softmax(1)[:, 1], (0.0, 1.0))
 
-    def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        picture, sound = self.encode(frames, waveforms)
-        with torch.autocast(picture.device.type, enabled=False):
-            return self.maps(picture, sound)
-
-    def compiled(self) -> list[nn.Module]:
-        return [self.image, self.audio]
+def _labels_note(c: Config) -> str:
+    """Where categories came from, in words."""
+    files = dict.fromkeys(Path(name).name for name in (c.sound_labels, c.picture_labels) if name)
+    source = {"clusters": f"clusters of {c.clustered}", "classes": "classes", "file": " and ".join(files)}[c.labels]
+    return f"{c.categories} categories from {source}"
 
 
 def _projection(channels: int, dim: int) -> nn.Sequential:

@@ -13,15 +13,17 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cosine_similarity, one_hot
+from torch.nn.functional import cosine_similarity, normalize, one_hot
 
 from earsight import distributed
 from earsight.config import Inputs, Optim, check_choices, check_most, need
+from earsight.encoders.base import Encoders, make_encoders
 from earsight.losses import partners
-from earsight.methods.base import Method, Preset
-from earsight.models.encoders import Encoders, make_encoders
-from earsight.models.soft_clusters import Start, distance, log_odds, route, soft_kmeans, squash
+from earsight.methods.base import Features, Preset, TwoTower, gather
 from earsight.types import Batch, Maps, Step
+
+Start = Literal["raster", "farthest"]
+"""Centres start at evenly spaced places, or at vectors far from each other, wherever they are."""
 
 
 def _encoders(weights: str = "imagenet") -> Encoders:
@@ -69,16 +71,89 @@ class Config:
         need(self.routings >= 2, "routings of at least 2", self.routings, "The first assigns everything equally.")
 
 
-class Found(NamedTuple):
-    """What a picture and its own sound give: both their centres (B, K, D), log-odds of the source (B, N), and lengths.
+# Clustering that gradients pass through, each clip alone. Shapes: B clips of N vectors with C channels, K clusters.
 
-    `lengths` are the mean lengths of the vectors that were clustered, of pictures and of sounds, (B, 2).
+
+class Clusters(NamedTuple):
+    """Centres (B, K, D) of N vectors, and the logits (B, K, N) whose softmax over K was the last assignment."""
+
+    centres: Tensor
+    logits: Tensor
+
+
+def distance(a: Tensor, b: Tensor) -> Tensor:
+    """Euclidean distances of vectors (B, K, C) and (B, N, C), at least 1e-5: (B, K, N).
+
+    Differences are squared as they are: |a|^2 - 2ab + |b|^2, as published, loses its digits where a is near b.
     """
+    return (a[:, :, None] - b[:, None]).square().sum(-1).clamp(min=1e-10).sqrt()
 
-    seen: Tensor
-    heard: Tensor
-    odds: Tensor
-    lengths: Tensor
+
+def starts(vectors: Tensor, clusters: int, how: Start) -> Tensor:
+    """The vectors (B, K, C) of (B, N, C) at which centres start.
+
+    NOTE: where two published starts are the same vector, as in the black bars of a film, both centres would stay
+    together for ever. The later one then starts at the vector farthest from the earlier ones.
+
+    >>> starts(torch.tensor([[[0.0], [1.0], [0.0], [7.0]]]), 2, "raster").flatten().tolist()
+    [0.0, 7.0]
+    """
+    points, step = vectors.detach(), vectors.shape[1] // clusters
+    from_mean = (points - points.mean(1, keepdim=True)).square().sum(-1)
+    at = [torch.zeros_like(from_mean[:, 0], dtype=torch.int64) if how == "raster" else from_mean.argmax(1)]
+    nearest = torch.full_like(from_mean, torch.inf)
+    for k in range(1, clusters):
+        last = _at(points, at[-1][:, None])
+        nearest = torch.minimum(nearest, (points - last).square().sum(-1))
+        farthest = nearest.argmax(1)
+        at.append(torch.where(nearest[:, k * step] == 0, farthest, k * step) if how == "raster" else farthest)
+    return _at(vectors, torch.stack(at, 1))
+
+
+def _at(vectors: Tensor, places: Tensor) -> Tensor:
+    """The vectors (B, K, C) of (B, N, C) at places (B, K)."""
+    return vectors.gather(1, places[:, :, None].expand(-1, -1, vectors.shape[2]))
+
+
+def soft_kmeans(vectors: Tensor, clusters: int, rounds: int = 4, sharpness: float = 30.0,
+                start: Start = "raster") -> Clusters:  # fmt: skip
+    """Soft k-means of vectors (B, N, C), each clip alone, with gradient through all rounds.
+
+    >>> found = soft_kmeans(torch.tensor([[[0.0], [0.0], [4.0], [4.0]]]), 2)
+    >>> found.centres.flatten().tolist(), found.logits.softmax(1)[0, 1].tolist()
+    ([0.0, 4.0], [0.0, 0.0, 1.0, 1.0])
+    """
+    centres = starts(vectors, clusters, start)
+    for _ in range(rounds if clusters > 1 else 1):  # one cluster is the mean, whatever it starts from
+        logits = -sharpness * distance(centres, vectors)
+        # Weights s / sum(s), by logarithms: assignments to a centre that has lost all its vectors add up to 0.
+        centres = logits.log_softmax(1).softmax(2) @ vectors
+    return Clusters(centres, logits)
+
+
+def squash(vectors: Tensor) -> Tensor:
+    """Vectors of any length as vectors of length tanh(10 |u|), which is nearly 1."""
+    length = (vectors.square().sum(-1, keepdim=True) + 1e-7).sqrt()
+    return vectors * torch.tanh(10 * length) / length
+
+
+def route(vectors: Tensor, rounds: int = 3) -> Clusters:
+    """Routing of vectors in K spaces (B, K, N, D): each vector goes to the space whose centre it agrees with most.
+
+    Centres are weighted sums, not means. The published code squashes them in the end, which no cosine sees.
+    """
+    logits = torch.zeros_like(vectors[..., 0])
+    for at in range(rounds):
+        centres = torch.einsum("bkn,bknd->bkd", logits.softmax(1), vectors)
+        if at < rounds - 1:
+            logits = torch.einsum("bkd,bknd->bkn", normalize(centres, dim=-1), vectors)
+    return Clusters(centres, logits)
+
+
+def log_odds(logits: Tensor, chosen: Tensor) -> Tensor:
+    """Logarithm of s / (1 - s), s a vector's share in the clusters chosen, bool (B, K): (B, K, N) -> (B, N)."""
+    inside = logits.masked_fill(~chosen[:, :, None], -torch.inf).logsumexp(1)
+    return inside - logits.masked_fill(chosen[:, :, None], -torch.inf).logsumexp(1)
 
 
 def reach(seen: Tensor, heard: Tensor) -> Tensor:
@@ -120,101 +195,122 @@ def hinge(right: Tensor, wrong: Tensor, margin: float) -> Tensor:
 class Simplified(nn.Module):
     """Soft k-means behind one linear layer for pictures and one for sounds."""
 
-    def __init__(self, config: Config, channels: int) -> None:
+    def __init__(self, config: Config, image_channels: int, audio_channels: int) -> None:
         super().__init__()
         self.config, self.scale = config, config.sharpness
-        self.see, self.hear = nn.Linear(channels, channels), nn.Linear(channels, channels)
+        self.image, self.audio = nn.Linear(image_channels, image_channels), nn.Linear(audio_channels, image_channels)
 
-    def forward(self, places: Tensor, times: Tensor) -> Found:
-        c, u, w = self.config, self.see(places), self.hear(times)
-        seen = soft_kmeans(u, c.visual_clusters, c.rounds, c.sharpness, c.start)
-        heard = soft_kmeans(w, c.audio_clusters, c.rounds, c.sharpness, c.start)
-        nearest = distance(seen.centres, heard.centres).argmin(1)
-        chosen = one_hot(nearest, c.visual_clusters).any(1)
-        lengths = torch.stack([x.norm(dim=2).mean(1) for x in (u, w)], 1)
-        return Found(seen.centres, heard.centres, log_odds(seen.logits, chosen), lengths)
+    def picture(self, vectors: Tensor) -> Features:
+        u, c = self.image(vectors), self.config
+        found = soft_kmeans(u, c.visual_clusters, c.rounds, c.sharpness, c.start)
+        return {"centres": found.centres, "logits": found.logits, "norm": u.norm(dim=2).mean(1)}
 
-    def loss(self, seen: Tensor, heard: Tensor, partner: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        near, far = reach(seen, heard), reach(seen[partner], heard)
+    def sound(self, vectors: Tensor) -> Features:
+        w, c = self.audio(vectors), self.config
+        found = soft_kmeans(w, c.audio_clusters, c.rounds, c.sharpness, c.start)
+        return {"centres": found.centres, "norm": w.norm(dim=2).mean(1)}
+
+    def source(self, image: Features, audio: Features) -> Tensor:
+        """Which clusters of the picture are the source: the nearest to each of the sound's, bool (B, K)."""
+        nearest = distance(image["centres"], audio["centres"]).argmin(1)
+        return one_hot(nearest, self.config.visual_clusters).any(1)
+
+    def loss(self, pictures: Tensor, sounds: Tensor, partner: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        near, far = reach(pictures, sounds), reach(pictures[partner], sounds)
         logs = {"near": near.sqrt().mean(), "far": far.sqrt().mean()}
         return contrast(near, far, self.config.margin).mean(), logs
 
-    def confidence(self, seen: Tensor, heard: Tensor) -> Tensor:
-        return -reach(seen, heard).sqrt()
+    def confidence(self, pictures: Tensor, sounds: Tensor) -> Tensor:
+        return -reach(pictures, sounds).sqrt()
 
 
 class Original(nn.Module):
     """Routing in spaces that pictures and sounds share, the CVPR paper's model behind ResNet-18 features.
 
-    NOTE: its own encoders are VGG-16 and VGGish without weights, the latter on 64 mel bands.
+    NOTE: its own encoders are VGG-16 and VGGish without weights, the latter on 64 mel bands. One projection serves both
+    where they have one width, as published; otherwise sounds have one of their own.
     """
 
     scale = 1.0
 
-    def __init__(self, config: Config, channels: int) -> None:
+    def __init__(self, config: Config, image_channels: int, audio_channels: int) -> None:
         super().__init__()
         self.config = config
-        self.project = nn.Linear(channels, config.spaces * config.dim, bias=False)
+        self.project = nn.Linear(image_channels, config.spaces * config.dim, bias=False)
         nn.init.xavier_uniform_(self.project.weight)
+        if audio_channels != image_channels:
+            self.project_audio = nn.Linear(audio_channels, config.spaces * config.dim, bias=False)
+            nn.init.xavier_uniform_(self.project_audio.weight)
 
-    def forward(self, places: Tensor, times: Tensor) -> Found:
-        u, w = self.in_spaces(places), self.in_spaces(times)
-        seen, heard = route(u, self.config.routings), route(w, self.config.routings)
+    def picture(self, vectors: Tensor) -> Features:
+        found = route(self.in_spaces(self.project, vectors), self.config.routings)
+        return {"centres": found.centres, "logits": found.logits, "norm": vectors.norm(dim=2).mean(1)}
+
+    def sound(self, vectors: Tensor) -> Features:
+        w = self.in_spaces(getattr(self, "project_audio", self.project), vectors)
+        found = route(w, self.config.routings)
+        return {"centres": found.centres, "mean": w.mean(2), "norm": vectors.norm(dim=2).mean(1)}
+
+    def source(self, image: Features, audio: Features) -> Tensor:
+        """The space in which both centres agree most, bool (B, K)."""
         # NOTE: to localize, the paper averages the sound to one centre and has two centres for the picture, source and
         # rest. Here the picture has the centres it was trained with: the one nearest to the sound, and the others.
-        chosen = one_hot(cosine_similarity(seen.centres, w.mean(2), dim=-1).argmax(1), self.config.spaces).bool()
-        lengths = torch.stack([x.norm(dim=2).mean(1) for x in (places, times)], 1)
-        return Found(seen.centres, heard.centres, log_odds(seen.logits, chosen), lengths)
+        best = cosine_similarity(image["centres"], audio["mean"], dim=-1).argmax(1)
+        return one_hot(best, self.config.spaces).bool()
 
-    def in_spaces(self, vectors: Tensor) -> Tensor:
+    def in_spaces(self, project: nn.Module, vectors: Tensor) -> Tensor:
         """Vectors (B, N, C) in each space, (B, K, N, D)."""
-        projected: Tensor = self.project(squash(vectors))
+        projected: Tensor = project(squash(vectors))
         return projected.view(*vectors.shape[:2], self.config.spaces, -1).transpose(1, 2)
 
-    def loss(self, seen: Tensor, heard: Tensor, partner: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        right, wrong = agreement(seen, heard), agreement(seen, heard[partner])
+    def loss(self, pictures: Tensor, sounds: Tensor, partner: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        right, wrong = agreement(pictures, sounds), agreement(pictures, sounds[partner])
         return hinge(right, wrong, self.config.spaces), {"right": right.mean(), "wrong": wrong.mean()}
 
-    def confidence(self, seen: Tensor, heard: Tensor) -> Tensor:
-        return agreement(seen, heard)
+    def confidence(self, pictures: Tensor, sounds: Tensor) -> Tensor:
+        return agreement(pictures, sounds)
 
 
-class Model(Method):
+class Model(TwoTower):
     def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__(inputs)
         self.config = config
-        self.image, self.audio, channels = make_encoders(config.encoders, pooled=False)
-        self.clustering = (Simplified if config.form == "simplified" else Original)(config, channels)
+        self.image, self.audio = make_encoders(config.encoders, inputs)
+        form = Simplified if config.form == "simplified" else Original
+        self.clustering = form(config, self.image.channels, self.audio.channels)
 
-    def find(self, frames: Tensor, waveforms: Tensor) -> tuple[Found, Maps]:
-        image, sound = self.image(self.front.image(frames)), self.audio(self.front.sound(waveforms))
+    def project_image(self, encoded: Tensor) -> Features:
         # Distances times 30, four times over, need float32.
-        with torch.autocast(image.device.type, enabled=False):
-            found = self.clustering(*(x.float().flatten(2).transpose(1, 2) for x in (image, sound)))
+        with torch.autocast(encoded.device.type, enabled=False):
+            found = self.clustering.picture(encoded.float().flatten(2).transpose(1, 2))
+            return {**found, "logits": found["logits"].view(*found["logits"].shape[:2], *encoded.shape[2:])}
+
+    def project_audio(self, encoded: Tensor) -> Features:
+        with torch.autocast(encoded.device.type, enabled=False):
+            return self.clustering.sound(encoded.float().flatten(2).transpose(1, 2))
+
+    def compare(self, image: Features, audio: Features) -> Maps:
+        with torch.autocast(image["logits"].device.type, enabled=False):
             # Assignments are almost binary, so whole regions are tied; their log-odds have the same order and no ties.
-            odds = found.odds.view(-1, *image.shape[2:])
-            confidence = self.clustering.confidence(found.seen, found.heard)
+            logits = image["logits"]
+            odds = log_odds(logits.flatten(2), self.clustering.source(image, audio)).view(-1, *logits.shape[2:])
+            confidence = self.clustering.confidence(image["centres"], audio["centres"])
             dense = odds / self.clustering.scale  # in the simplified form a difference of two distances
-            return found, Maps(odds.sigmoid(), dense, confidence=confidence, native_bounds=(0.0, 1.0))
+            return Maps(odds.sigmoid(), dense, confidence=confidence, native_bounds=(0.0, 1.0))
 
-    def forward(self, batch: Batch) -> Step:
-        counts = distributed.sizes(len(batch))
-        mine, maps = self.find(batch.frames, batch.waveforms)
-        seen, heard = distributed.gather(mine.seen, counts), distributed.gather(mine.heard, counts)
-        shift = int(torch.randint(1, max(len(seen), 2), ()))
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
+        image, audio = self.embed_images(batch.frames), self.embed_sounds(batch.waveforms)
+        pictures, sounds = gather(image, counts), gather(audio, counts)
+        n = len(pictures["centres"])
+        shift = int(torch.randint(1, max(n, 2), ()))
+        partner = partners(distributed.gather(batch.index, counts), shift)
         # One other clip for each: its picture in the simplified form, its sound in the original one.
-        loss, logs = self.clustering.loss(seen, heard, partners(distributed.gather(batch.index, counts), shift))
-        loss = loss * (len(seen) > 1)  # a clip that is alone would be pushed from itself; it teaches nothing
+        loss, logs = self.clustering.loss(pictures["centres"], sounds["centres"], partner)
+        loss = loss * (n > 1)  # a clip that is alone would be pushed from itself; it teaches nothing
         # Margin and sharpness assume the length of features, which nothing fixes, so it is worth watching.
-        lengths = distributed.gather(mine.lengths.detach(), counts).mean(0)
-        logs = {**logs, "picture_norm": lengths[0], "sound_norm": lengths[1]}
-        return Step(loss, {name: x.detach() for name, x in logs.items()}, None if batch.truth is None else maps)
-
-    def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        return self.find(frames, waveforms)[1]
-
-    def compiled(self) -> list[nn.Module]:
-        return [self.image, self.audio]
+        logs = {**logs, "picture_norm": pictures["norm"].mean(), "sound_norm": sounds["norm"].mean()}
+        maps = None if batch.truth is None else self.compare(image, audio)
+        return Step(loss, {name: x.detach() for name, x in logs.items()}, maps)
 
 
 def official() -> Preset:

@@ -8,6 +8,7 @@ from scenes of four clips which of the clusters is heard where. SLAVC does not s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
@@ -15,14 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from earsight import clustering, distributed
+from earsight import distributed
 from earsight import sounding_objects as pieces
+from earsight.clustering import kmeans, means
 from earsight.config import MOST_EPOCHS, Inputs, Optim, check_choices, check_most, need
-from earsight.losses import partners
-from earsight.methods.base import Context, Group, Method, Preset, Stage
-from earsight.models.ema import frozen_copy
-from earsight.models.encoders import Encoders, make_encoders
-from earsight.models.similarity import paired
+from earsight.encoders.base import Encoders, global_max_pool, make_encoders
+from earsight.losses import paired, partners
+from earsight.methods.base import Context, Features, Group, Preset, Stage, TwoTower, frozen_copy
 from earsight.types import Batch, Maps, Step
 
 MIXED = "mixtures"
@@ -84,64 +84,98 @@ class Config:
         return self.first_clustering if self.mixtures else 1
 
 
-class Model(Method):
+class Cosines(nn.Module):
+    """The variant for music: scaled cosines, and stage two with products of cluster scores and maps."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(config.scale))
+
+    def logits(self, places: Tensor, sounds: Tensor) -> Tensor:
+        """Logits (B, h, w) of the maps for projected places (B, dim, h, w) and sounds (B, dim)."""
+        return self.scale * paired(places, sounds)
+
+    def maps(self, places: Tensor, sounds: Tensor) -> Maps:
+        cosine = paired(places, sounds)
+        return _maps(self.scale * cosine, cosine, (-1.0, 1.0))
+
+    def cluster_scores(self, scores: Tensor, found: Tensor) -> Tensor:
+        return scores * found[:, None]
+
+    naming_loss = staticmethod(pieces.naming_loss)
+    match_loss = staticmethod(pieces.silent_loss)
+
+
+class Products(nn.Module):
+    """The variant for AudioSet: plain products with a scale and a bias, and stage two with sigmoids."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(2 * torch.rand(()) - 1)
+        self.bias = nn.Parameter(2 * torch.rand(()) - 1)
+
+    def logits(self, places: Tensor, sounds: Tensor) -> Tensor:
+        with torch.autocast(places.device.type, enabled=False):
+            return self.scale * torch.einsum("bchw,bc->bhw", places.float(), sounds.float()) + self.bias
+
+    def maps(self, places: Tensor, sounds: Tensor) -> Maps:
+        logits = self.logits(places, sounds)
+        return _maps(logits, logits, None)
+
+    def cluster_scores(self, scores: Tensor, found: Tensor) -> Tensor:
+        return torch.sigmoid(scores)
+
+    naming_loss = staticmethod(pieces.tagging_loss)
+    match_loss = staticmethod(pieces.match_loss)
+
+
+def _maps(logits: Tensor, dense: Tensor, bounds: tuple[float, float] | None) -> Maps:
+    found = torch.sigmoid(logits)
+    # The best place's map is the probability that was trained: that picture and sound belong together.
+    return Maps(found, dense, bounds, found.amax((1, 2)), (0.0, 1.0))
+
+
+class Model(TwoTower):
     labels: Tensor
+    passes: Tensor
+    clustering: Tensor
     dictionary: Tensor
-    rests = True  # localization passes leave the classifiers alone, classification passes the projections
 
     def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__(inputs)
         self.config = config
-        self.image, self.audio, channels = make_encoders(config.encoders)
-        dim = config.dim
-        self.image_project = nn.Sequential(nn.Conv2d(channels, dim, 1), nn.ReLU(), nn.Conv2d(dim, dim, 1))
-        self.audio_project = nn.Sequential(nn.Linear(channels, dim), nn.ReLU(), nn.Linear(dim, dim))
-        music = config.variant == "music"
-        self.scale = nn.Parameter(torch.tensor(config.scale) if music else 2 * torch.rand(()) - 1)
-        self.bias = None if music else nn.Parameter(2 * torch.rand(()) - 1)
-        self.heads = pieces.Heads(channels, config.clusters)
-        self.register_buffer("dictionary", torch.zeros(config.clusters, channels))
+        self.image, self.audio = make_encoders(config.encoders, inputs)
+        wide, narrow, dim = self.image.channels, self.audio.channels, config.dim
+        self.image_project = nn.Sequential(nn.Conv2d(wide, dim, 1), nn.ReLU(), nn.Conv2d(dim, dim, 1))
+        self.audio_project = nn.Sequential(nn.Linear(narrow, dim), nn.ReLU(), nn.Linear(dim, dim))
+        self.variant = Cosines(config) if config.variant == "music" else Products(config)
+        self.heads = pieces.Heads(wide, narrow, config.clusters)
+        self.register_buffer("dictionary", torch.zeros(config.clusters, wide))
         # What training remembers and a weights file need not hold.
         self.register_buffer("labels", torch.zeros(0, dtype=torch.int64), persistent=False)
+        self.register_buffer("passes", torch.tensor(0), persistent=False)
+        self.register_buffer("clustering", torch.zeros(0), persistent=False)
         self.passed = 0  # epochs of the stage that are over
-        self.clustered: dict[str, Tensor] = {}  # what to log of the last clustering
         if config.mixtures:
             # NOTE: the published code draws both. A negative slope would take every object for what it is not.
             self.slope, self.offset = nn.Parameter(torch.ones(())), nn.Parameter(torch.zeros(()))
-            self.teacher = frozen_copy(nn.Sequential(self.audio, self.heads.audio))
+            self.teacher = frozen_copy(nn.ModuleList([self.audio, self.heads.audio]))
         self.start_stage(self.stages(config.first_clustering)[0])
 
-    def logits(self, places: Tensor, sounds: Tensor) -> Tensor:
-        """Logits (B, h, w) of the maps for projected places (B, dim, h, w) and sounds (B, dim)."""
-        if self.bias is None:
-            return self.scale * paired(places, sounds)
-        with torch.autocast(places.device.type, enabled=False):
-            return self.scale * torch.einsum("bchw,bc->bhw", places.float(), sounds.float()) + self.bias
+    def project_image(self, encoded: Tensor) -> Features:
+        return {"places": self.image_project(encoded)}
 
-    def maps(self, features: Tensor, heard: Tensor) -> Maps:
-        """Maps of pictures' features (B, C, h, w) and sounds (B, C), each with its own."""
-        places, sounds = self.image_project(features), self.audio_project(heard)
-        logits = self.logits(places, sounds)
-        found = torch.sigmoid(logits)
-        # The best place's map is the probability that was trained: that picture and sound belong together.
-        best = found.amax((1, 2))
-        if self.bias is None:
-            return Maps(found, paired(places, sounds), (-1.0, 1.0), best, (0.0, 1.0))
-        return Maps(found, logits, None, best, (0.0, 1.0))
+    def project_audio(self, encoded: Tensor) -> Features:
+        return {"sound": self.audio_project(global_max_pool(encoded))}
 
-    def encode(self, frames: Tensor, waveforms: Tensor) -> tuple[Tensor, Tensor]:
-        """Features of pictures (B, C, h, w) and sounds (B, C)."""
-        return self.image(self.front.image(frames)), self.audio(self.front.sound(waveforms))
+    def compare(self, image: Features, audio: Features) -> Maps:
+        return self.variant.maps(image["places"], audio["sound"])
 
-    def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        return self.maps(*self.encode(frames, waveforms))
-
-    def scores(self, features: Tensor, found: Tensor) -> Tensor:
-        """Score of each cluster at each place (B, K, h, w), for features (B, C, h, w) and maps (B, h, w)."""
-        with torch.autocast(features.device.type, enabled=False):
-            like = torch.einsum("bchw,kc->bkhw", features.float(), self.dictionary)
-            scores = self.slope * like + self.offset
-        return scores * found[:, None] if self.bias is None else torch.sigmoid(scores)
+    def scores(self, encoded: Tensor, found: Tensor) -> Tensor:
+        """Score of each cluster at each place (B, K, h, w), for encoded pictures (B, C, h, w) and maps (B, h, w)."""
+        with torch.autocast(encoded.device.type, enabled=False):
+            like = torch.einsum("bchw,kc->bkhw", encoded.float(), self.dictionary)
+            return self.variant.cluster_scores(self.slope * like + self.offset, found)
 
     def stages(self, epochs: int) -> tuple[Stage, ...]:
         """Stage one counts `epochs` localization passes. It ends with one, or, before stage two, with classifiers."""
@@ -150,8 +184,9 @@ class Model(Method):
         need(not c.mixtures or last >= c.first_clustering, f"at least {c.first_clustering} epochs before mixtures",
              epochs, "Train longer, or lower --method.first-clustering.")  # fmt: skip
         clusterings = max(last - c.first_clustering + 1, 0)
-        first = Stage("alternating", epochs + c.passes * clusterings)
-        return (first, Stage(MIXED, c.mixtures)) if c.mixtures else (first,)
+        # Localization passes leave the classifiers alone, classification passes the projections.
+        first = Stage("alternating", epochs + c.passes * clusterings, has_unused_parameters=True)
+        return (first, Stage(MIXED, c.mixtures, has_unused_parameters=True)) if c.mixtures else (first,)
 
     def start_stage(self, stage: Stage) -> None:
         self.mixed = stage.name == MIXED
@@ -160,10 +195,18 @@ class Model(Method):
             self.slope.requires_grad_(self.mixed)
             self.offset.requires_grad_(self.mixed)
 
-    def prepare(self, stage: Stage, context: Context) -> None:
-        self.passed = 0
+    def on_epoch(self, context: Context) -> None:
+        self.passed = context.epoch + 1
+        self.passes.fill_(self.passed)
         if self.mixed:
-            self.teacher.load_state_dict(nn.Sequential(self.audio, self.heads.audio).state_dict())
+            if self.passed == 0:
+                self.teacher.load_state_dict(nn.ModuleList([self.audio, self.heads.audio]).state_dict())
+        elif self.classifies(self.passed) and not self.classifies(self.passed - 1):
+            self.cluster(context)
+
+    def load_training_state(self, state: Mapping[str, Tensor]) -> None:
+        super().load_training_state(state)
+        self.passed = int(self.passes)
 
     def groups(self) -> list[Group]:
         named = [(name, p) for name, p in self.named_parameters() if p.requires_grad]
@@ -177,101 +220,86 @@ class Model(Method):
             self.teacher.eval()
         return self
 
-    def forward(self, batch: Batch) -> Step:
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
         if self.mixed:
-            return self.mix(batch)
-        return self.classify(batch) if self.classifies(self.passed) else self.match(batch)
+            return self.mix(batch, counts)
+        return self.classify(batch, counts) if self.classifies(self.passed) else self.match(batch, counts)
 
     def classifies(self, passed: int) -> bool:
         """Whether the pass after `passed` others of stage one is a classification pass: they follow a clustering."""
         since = passed - self.config.first_clustering
         return since >= 0 and since % (self.config.passes + 1) < self.config.passes
 
-    def match(self, batch: Batch) -> Step:
+    def match(self, batch: Batch, counts: list[int]) -> Step:
         """A localization pass: each sound with its own picture and with another clip's."""
-        counts = distributed.sizes(len(batch))
-        features, heard = self.encode(batch.frames, batch.waveforms)
-        places = distributed.gather(self.image_project(features), counts)
-        sounds = distributed.gather(self.audio_project(heard), counts)
+        image, audio = self.embed_images(batch.frames), self.embed_sounds(batch.waveforms)
+        places, sounds = distributed.gather(image["places"], counts), distributed.gather(audio["sound"], counts)
         shift = int(torch.randint(1, max(len(sounds), 2), ()))
         partner = partners(distributed.gather(batch.index, counts), shift)
-        own, other = self.logits(places, sounds), self.logits(places[partner], sounds)
+        own, other = self.variant.logits(places, sounds), self.variant.logits(places[partner], sounds)
         best, rest = (torch.sigmoid(x.detach().amax((1, 2))).mean() for x in (own, other))
-        logs = {"own": best, "other": rest, "scale": self.scale.detach()}
-        return Step(pieces.match_loss(own, other), logs, None if batch.truth is None else self.maps(features, heard))
+        logs = {"own": best, "other": rest, "scale": self.variant.scale.detach()}
+        return Step(pieces.match_loss(own, other), logs, None if batch.truth is None else self.compare(image, audio))
 
-    def classify(self, batch: Batch) -> Step:
-        """A classification pass: eye and ear each name the cluster of what is seen."""
-        counts = distributed.sizes(len(batch))
-        features, heard = self.encode(batch.frames, batch.waveforms)
-        seen = distributed.gather(self.heads.image(features.mean((2, 3))), counts).float()
-        named = distributed.gather(self.heads.audio(heard), counts).float()
+    def classify(self, batch: Batch, counts: list[int]) -> Step:
+        """A classification pass: picture and sound each name the cluster of the object in the picture."""
+        encoded, audio = self.encode_images(batch.frames), global_max_pool(self.encode_sounds(batch.waveforms))
+        by_image = distributed.gather(self.heads.image(encoded.mean((2, 3))), counts).float()
+        by_audio = distributed.gather(self.heads.audio(audio), counts).float()
         wanted = self.labels[distributed.gather(batch.index, counts)]
         there = wanted >= 0  # clips that could not be read when all were clustered have no label
         number = there.sum().clamp(min=1)
-        by_eye, by_ear = (cross_entropy(x, wanted, ignore_index=-1, reduction="sum") / number for x in (seen, named))
-        right = ((seen.argmax(1) == wanted) & there).sum() / number
-        logs = {"by_eye": by_eye.detach(), "by_ear": by_ear.detach(), "right_by_eye": right, **self.clustered}
-        return Step(by_eye + by_ear, logs, None if batch.truth is None else self.maps(features, heard))
+        image_loss, audio_loss = (
+            cross_entropy(x, wanted, ignore_index=-1, reduction="sum") / number for x in (by_image, by_audio)
+        )
+        right = ((by_image.argmax(1) == wanted) & there).sum() / number
+        logs = {"loss_image": image_loss.detach(), "loss_audio": audio_loss.detach(), "right_by_image": right}
+        maps = None
+        if batch.truth is not None:
+            maps = self.compare(self.project_image(encoded), {"sound": self.audio_project(audio)})
+        return Step(image_loss + audio_loss, {**logs, **pieces.clustering_logs(self.clustering)}, maps)
 
-    def mix(self, batch: Batch) -> Step:
+    def mix(self, batch: Batch, counts: list[int]) -> Step:
         """A step of stage two: one scene for each clip; all processes draw the same ones and each makes its own."""
-        counts = distributed.sizes(len(batch))
         index = distributed.gather(batch.index, counts)
         scenes = pieces.draw(index, self.labels[index] if len(self.labels) else index)
         mine = slice(sum(counts[: distributed.rank()]), sum(counts[: distributed.rank() + 1]))
         frames = pieces.tile(distributed.gather(batch.frames, counts), scenes.pictures[mine])
         waves = pieces.overlay(distributed.gather(batch.waveforms, counts), scenes.sounds[mine])
-        features, spectrograms = self.image(self.front.image(frames)), self.front.sound(waves)
-        heard = self.audio(spectrograms)
-        places, sounds = self.image_project(features), self.audio_project(heard)
-        found = torch.sigmoid(self.logits(places, sounds))
-        guess = distributed.gather(self.scores(features, found).mean((2, 3)), counts)
+        encoded, spectrograms = self.encode_images(frames), self.audio.preprocess(waves)
+        places, sounds = self.image_project(encoded), self.audio_project(global_max_pool(self.audio(spectrograms)))
+        found = torch.sigmoid(self.variant.logits(places, sounds))
+        guess = distributed.gather(self.scores(encoded, found).mean((2, 3)), counts)
         with torch.no_grad():
-            taught = distributed.gather(self.teacher(spectrograms).float(), counts)
+            encoder, head = self.teacher[0], self.teacher[1]
+            taught = distributed.gather(head(global_max_pool(encoder(spectrograms))).float(), counts)
         places, sounds = distributed.gather(places, counts), distributed.gather(sounds, counts)
-        both = self.logits(places, sounds), self.logits(places[scenes.silent], sounds)
-        named = (pieces.naming_loss if self.bias is None else pieces.tagging_loss)(guess, taught)
-        matched = (pieces.silent_loss if self.bias is None else pieces.match_loss)(*both)
-        logs = {"loss_names": named.detach(), "loss_match": matched.detach(), "scale": self.scale.detach()}
+        own, other = self.variant.logits(places, sounds), self.variant.logits(places[scenes.silent], sounds)
+        named, matched = self.variant.naming_loss(guess, taught), self.variant.match_loss(own, other)
+        logs = {"loss_names": named.detach(), "loss_match": matched.detach(), "scale": self.variant.scale.detach()}
         maps = None if batch.truth is None else self.localize(batch.frames, batch.waveforms)
         loss = named if self.passed < self.config.match_after else named + self.config.match_weight * matched
         return Step(loss, logs, maps)
 
-    def between_epochs(self, context: Context) -> None:
-        self.passed += 1
-        if not self.mixed and self.classifies(self.passed) and not self.classifies(self.passed - 1):
-            self.cluster(context)
-
     def cluster(self, context: Context) -> None:
-        """Label every clip by what is seen where its sound comes from, and begin to learn these labels."""
+        """Label every clip by the object where its sound comes from, and begin to learn these labels."""
         objects = context.extract(self.objects)
         readable = ~objects.isnan().any(1)
         k = min(self.config.clusters, int(readable.sum()))
-        found, _ = clustering.kmeans(normalize(objects), k, seed=int(torch.randint(2**31, ())))
+        found, _ = kmeans(normalize(objects), k, seed=int(torch.randint(2**31, ())))
         # The first process's labels, because a tie that rounding decides must not part the processes.
         labels = distributed.from_all(found.cpu())[0].to(found.device)
-        self.clustered = pieces.about(labels, self.labels, context.rows)
+        self.clustering = pieces.agreement(labels, self.labels, context.rows)
         self.labels = labels
-        self.dictionary.copy_(clustering.means(objects[readable], labels[readable], torch.zeros_like(self.dictionary)))
+        self.dictionary.copy_(means(objects[readable], labels[readable], torch.zeros_like(self.dictionary)))
         self.heads.draw()
         context.forget(self.heads.parameters())
 
     def objects(self, batch: Batch) -> Tensor:
-        """What is seen where each clip's sound comes from, (B, C)."""
-        features, heard = self.encode(batch.frames, batch.waveforms)
-        return pieces.object_of(features, self.maps(features, heard).native, self.config.object_level)
-
-    def training_state(self) -> dict[str, Tensor]:
-        told = {f"told.{name}": value for name, value in self.clustered.items()}
-        return {"labels": self.labels, "passed": torch.tensor(self.passed), **told}
-
-    def load_training_state(self, state: dict[str, Tensor]) -> None:
-        self.labels, self.passed = state["labels"].to(self.dictionary.device), int(state["passed"])
-        self.clustered = {name[5:]: value.to(self.scale) for name, value in state.items() if name.startswith("told.")}
-
-    def compiled(self) -> list[nn.Module]:
-        return [self.image, self.audio]
+        """What the picture shows where each clip's sound comes from, (B, C)."""
+        encoded = self.encode_images(batch.frames)
+        maps = self.compare(self.project_image(encoded), self.embed_sounds(batch.waveforms))
+        return pieces.object_of(encoded, maps.native, self.config.object_level)
 
 
 def _published(config: Config, batch_size: int) -> Preset:

@@ -13,10 +13,9 @@ from torch import Tensor, nn
 
 from earsight import distributed
 from earsight.config import Inputs, Optim, check_choices, check_most, need
-from earsight.losses import match, pool
-from earsight.methods.base import Method, Preset
-from earsight.models.encoders import Encoders, init_like_published, make_encoders
-from earsight.models.similarity import all_pairs, paired
+from earsight.encoders.base import Encoders, global_max_pool, init_like_published, make_encoders
+from earsight.losses import all_pairs, match, paired, pool
+from earsight.methods.base import Features, Preset, TwoTower
 from earsight.types import Batch, Maps, Step
 
 
@@ -38,46 +37,45 @@ class Config:
         need(self.temperature > 0, "a positive temperature", self.temperature)
 
 
-class Model(Method):
-    """Two encoders, a projection for each, and the loss of the best places. Successors change `features` or `step`."""
+class Model(TwoTower):
+    """Two encoders, a projection for each, and the loss of the best places. Successors change `training_features` or
+    `step`."""
 
-    steady = True
+    cuda_graph_safe = True
 
     def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__(inputs)
         self.config = config
-        self.image, self.audio, channels = make_encoders(config.encoders)
-        self.image_proj = nn.Conv2d(channels, config.dim, 1)
-        self.audio_proj = nn.Linear(channels, config.dim)
+        self.image, self.audio = make_encoders(config.encoders, inputs)
+        self.image_proj = nn.Conv2d(self.image.channels, config.dim, 1)
+        self.audio_proj = nn.Linear(self.audio.channels, config.dim)
         init_like_published(self.image_proj)
         init_like_published(self.audio_proj)
 
-    def forward(self, batch: Batch) -> Step:
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
         # NOTE: the published code leaves each GPU's negatives on it; here they are those of the whole batch.
-        counts = distributed.sizes(len(batch))
-        image, audio = self.features(batch.frames, batch.waveforms, counts)
-        step = self.step(distributed.gather(image, counts), distributed.gather(audio, counts))
-        return step if batch.truth is None else replace(step, maps=self.maps(image, audio))
+        image, audio = self.training_features(batch, counts)
+        step = self.step(distributed.gather(image["places"], counts), distributed.gather(audio["sound"], counts))
+        return step if batch.truth is None else replace(step, maps=self.compare(image, audio))
 
-    def features(self, frames: Tensor, waveforms: Tensor, counts: list[int]) -> tuple[Tensor, Tensor]:
-        """Projected features: pictures (B, dim, h, w) and sounds (B, dim); `counts` are all processes' clips."""
-        image, audio = self.image(self.front.image(frames)), self.audio(self.front.sound(waveforms))
-        return self.image_proj(image), self.audio_proj(audio)
+    def training_features(self, batch: Batch, counts: list[int]) -> tuple[Features, Features]:
+        """Features of this process's pictures and sounds; `counts` are all processes' clips."""
+        return self.embed_images(batch.frames), self.embed_sounds(batch.waveforms)
 
     def step(self, image: Tensor, audio: Tensor) -> Step:
         """The loss of a whole batch's features, pictures (N, dim, h, w) and sounds (N, dim)."""
         return both_ways(pool(all_pairs(image, audio), "max") / self.config.temperature)
 
-    def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        return self.maps(*self.features(frames, waveforms, [frames.shape[0]]))
+    def project_image(self, encoded: Tensor) -> Features:
+        return {"places": self.image_proj(encoded)}
 
-    def maps(self, image: Tensor, audio: Tensor) -> Maps:
-        cosine = paired(image, audio)
+    def project_audio(self, encoded: Tensor) -> Features:
+        return {"sound": self.audio_proj(global_max_pool(encoded))}
+
+    def compare(self, image: Features, audio: Features) -> Maps:
+        cosine = paired(image["places"], audio["sound"])
         # NOTE: the published map is this one over the temperature, which changes no threshold within the bounds.
         return Maps(native=cosine, dense=cosine, bounds=(-1.0, 1.0))
-
-    def compiled(self) -> list[nn.Module]:
-        return [self.image, self.audio]
 
 
 def both_ways(pairs: Tensor) -> Step:

@@ -15,11 +15,11 @@ from torch.nn.functional import l1_loss, normalize
 
 from earsight import distributed
 from earsight.config import MOST_CELLS, MOST_EPOCHS, Inputs, Optim, check_most, need
-from earsight.losses import pool
+from earsight.encoders.base import global_max_pool
+from earsight.losses import all_pairs, paired, pool
 from earsight.methods import ezvsl
-from earsight.methods.base import Context, Preset
-from earsight.models.similarity import all_pairs, paired
-from earsight.types import Step
+from earsight.methods.base import Context, Features, Preset
+from earsight.types import Batch, Step
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ class Model(ezvsl.Model):
         super().__init__(config, inputs)
         self.register_buffer("epoch", torch.tensor(0))  # saved with the weights, so that a resumed run knows
 
-    def features(self, frames: Tensor, waveforms: Tensor, counts: list[int]) -> tuple[Tensor, Tensor]:
-        image, sound = self.front.image(frames), self.front.sound(waveforms)
+    def training_features(self, batch: Batch, counts: list[int]) -> tuple[Features, Features]:
         if not self.training:
-            return self.image_proj(self.image(image)), self.audio_proj(self.audio(sound))
-        sound = masked(sound, self.config.mask_width, counts, self.config.swap_mask_ranges)
-        v = distributed.dropout(self.image(image), self.config.visual_dropout, counts)
-        a = distributed.dropout(self.audio(sound), self.config.audio_dropout, counts)
-        return self.image_proj(v), self.audio_proj(a)
+            return super().training_features(batch, counts)
+        c = self.config
+        spectrogram = masked(self.audio.preprocess(batch.waveforms), c.mask_width, counts, c.swap_mask_ranges)
+        image = distributed.dropout(self.encode_images(batch.frames), c.visual_dropout, counts)
+        audio = distributed.dropout(global_max_pool(self.audio(spectrogram)), c.audio_dropout, counts)
+        return self.project_image(image), {"sound": self.audio_proj(audio)}
 
     def step(self, image: Tensor, audio: Tensor) -> Step:
         c = self.config
@@ -93,7 +93,7 @@ class Model(ezvsl.Model):
         loss = base.loss + (self.epoch >= c.warmup) * extra
         return Step(loss, {**base.logs, **{name: term.detach() for name, term in terms.items()}})
 
-    def between_epochs(self, context: Context) -> None:
+    def on_epoch(self, context: Context) -> None:
         self.epoch.fill_(context.epoch + 1)
 
 

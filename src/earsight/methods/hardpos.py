@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -22,11 +23,11 @@ from earsight import distributed
 from earsight.config import MOST_EPOCHS, Inputs, Optim, check_most, need
 from earsight.data.files import read_npz
 from earsight.errors import DataError, TrainingError
+from earsight.losses import paired
 from earsight.methods import lvs
-from earsight.methods.base import Context, Near, Preset, Stage
-from earsight.methods.lvs import mean_above, mean_below, paper_loss, published_loss
-from earsight.models.similarity import all_pairs, paired
-from earsight.types import Batch, Row, Step
+from earsight.methods.base import Context, Preset, gather
+from earsight.methods.lvs import mean_above
+from earsight.types import Batch, Neighbours, Row, Step
 
 SCORES_AT_ONCE = 2**26
 """Similarities held in memory while neighbours are found; those of all pairs of 144000 clips would take 83 GB."""
@@ -141,90 +142,73 @@ class Model(lvs.Model):
 
     def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__(config, inputs)
-        self.found: dict[str, Tensor] = {}
+        for name in ("near_pictures", "near_sounds"):  # int32 (clips, neighbours), once they are found
+            self.register_buffer(name, torch.zeros(0, dtype=torch.int32), persistent=False)
 
-    def prepare(self, stage: Stage, context: Context) -> None:
+    def on_epoch(self, context: Context) -> None:
         c = self.config
-        if c.neighbours and (c.features != "own" or c.warmup == 0):
-            self.mine(context)
-
-    def between_epochs(self, context: Context) -> None:
-        c = self.config
-        since = context.epoch + 1 - c.warmup
-        if c.neighbours and c.features == "own" and since >= 0 and since % c.remine == 0:
+        done = context.epoch + 1
+        if not c.neighbours:
+            return
+        if done == 0:
+            due = c.features != "own" or c.warmup == 0
+        else:
+            due = c.features == "own" and done >= c.warmup and (done - c.warmup) % c.remine == 0
+        if due:
             self.mine(context)
 
     def mine(self, context: Context) -> None:
-        """Find every clip's neighbours among the training clips, by what is seen and by what is heard."""
+        """Find every clip's neighbours among the training clips, by picture and by sound."""
         if self.config.features == "file":
             pictures, sounds = read_features(self.config.file, context.rows)
         else:
-            both = context.extract(self.describe)
-            pictures, sounds = both.chunk(2, 1)
-        where = next(self.parameters()).device
-        k = self.config.neighbours
-        self.found = {"pictures": nearest(pictures.to(where), k), "sounds": nearest(sounds.to(where), k)}
+            pictures, sounds = context.extract(self.describe).chunk(2, 1)  # which have one width
+        device, k = next(self.parameters()).device, self.config.neighbours
+        state = {"near_pictures": nearest(pictures.to(device), k), "near_sounds": nearest(sounds.to(device), k)}
+        self.load_training_state(state)
 
     def describe(self, batch: Batch) -> Tensor:
-        """What a clip is compared by: its picture's mean over places beside its sound, (B, 2 C).
+        """What a clip is compared by: its picture's mean over places, and its sound, (B, 2 C).
 
         Of a model that is being trained the mean is that of the source alone, as its mask has it: pictures are then
         alike when what sounds in them is.
         """
-        image, audio = self.features(batch.frames, batch.waveforms)
+        image, audio = self.embed_images(batch.frames)["places"], self.embed_sounds(batch.waveforms)["sound"]
         places = image.float().flatten(2)
-        seen = places.mean(2)
+        picture = places.mean(2)
         if self.config.features == "own":
             cosines = paired(image, audio).flatten(1)
-            seen = torch.einsum("bcs,bs->bc", places, above(cosines, self.config.positive, self.config.softness))
-        return torch.cat([seen, audio.float()], 1)
+            picture = torch.einsum("bcs,bs->bc", places, above(cosines, self.config.positive, self.config.softness))
+        return torch.cat([picture, audio.float()], 1)
 
-    def near(self, epoch: int) -> Near | None:
+    def neighbours(self, epoch: int) -> Neighbours | None:
         if not self.config.neighbours or epoch < self.config.warmup:
             return None
-        if not self.found:
-            raise TrainingError("Expected neighbours of every clip, but got none. Call `prepare` before training.")
-        return Near(drawn(self.found["pictures"], epoch, 0), drawn(self.found["sounds"], epoch, 1))
-
-    def training_state(self) -> dict[str, Tensor]:
-        return dict(self.found)
-
-    def load_training_state(self, state: dict[str, Tensor]) -> None:
-        self.found = dict(state)
-
-    def features(self, frames: Tensor, waveforms: Tensor) -> tuple[Tensor, Tensor]:
-        """Places (B, C, h, w) and sounds (B, C)."""
-        return self.image(self.front.image(frames)), self.audio(self.front.sound(waveforms))
+        pictures, sounds = self.get_buffer("near_pictures"), self.get_buffer("near_sounds")
+        if not len(pictures):
+            raise TrainingError("Expected neighbours of every clip, but got none. Call `on_epoch` before training.")
+        return Neighbours(drawn(pictures.cpu(), epoch, 0), drawn(sounds.cpu(), epoch, 1))
 
     def response(self, image: Tensor, audio: Tensor) -> Tensor:
         """The mean cosine of each picture's source with its sound: (B, C, h, w), (B, C) -> (B,)."""
         return mean_above(paired(image, audio).flatten(1), self.config.positive, self.config.softness)
 
-    def forward(self, batch: Batch) -> Step:
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
         if batch.neighbour_pictures is None or batch.neighbour_sounds is None:
-            return super().forward(batch)
+            return super().loss(batch, counts)
         # One pass, so that a batch norm sees clips and neighbours together.
-        frames = torch.cat([batch.frames, batch.neighbour_pictures])
-        waveforms = torch.cat([batch.waveforms, batch.neighbour_sounds])
-        (image, like), (audio, alike) = (x.chunk(2) for x in self.features(frames, waveforms))
+        places = self.embed_images(torch.cat([batch.frames, batch.neighbour_pictures]))["places"]
+        sounds = self.embed_sounds(torch.cat([batch.waveforms, batch.neighbour_sounds]))["sound"]
+        (image, like), (audio, alike) = places.chunk(2), sounds.chunk(2)
         near = self.response(like, audio) + self.response(image, alike) + self.response(like, alike)
+        near = distributed.gather(near, counts)
 
         # From here on as in LVS, but with more than one response on the diagonal.
-        c = self.config
-        counts = distributed.sizes(len(batch))
-        near = distributed.gather(near, counts)
-        cosines = all_pairs(distributed.gather(image, counts), distributed.gather(audio, counts)).flatten(2)
-        pairs = mean_above(cosines, c.positive, c.softness)
-        behind = mean_below(cosines.diagonal().T, c.negative, c.softness) if c.background else None
-        logs = {"source": pairs.diagonal().mean().detach(), "near": near.mean().detach() / 3}
-        if behind is not None:
-            logs["background"] = behind.mean().detach()
-        pairs = with_near(pairs, near, c.responses)
-        if c.form == "paper":
-            loss = paper_loss(pairs, behind, cosines.mean(2))
-        else:
-            loss = published_loss(pairs, behind, c.temperature, c.published_diagonal)
-        return Step(loss, logs, None if batch.truth is None else self.maps(image, audio))
+        one, other = {"places": image}, {"sound": audio}
+        change = partial(with_near, near=near, how=self.config.responses)
+        step = self.step(gather(one, counts), gather(other, counts), change)
+        logs = {**step.logs, "near": near.mean().detach() / 3}
+        return Step(step.loss, logs, None if batch.truth is None else self.compare(one, other))
 
 
 def with_near(pairs: Tensor, near: Tensor, how: Literal["sum", "mean"]) -> Tensor:

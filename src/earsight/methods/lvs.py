@@ -7,18 +7,18 @@ no projections: encoders are compared as they come out, 14x14 places at 224 px.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, logsigmoid, softplus
 
-from earsight import distributed
 from earsight.config import Inputs, Optim, check_choices, need
-from earsight.methods.base import Method, Preset
-from earsight.models.encoders import Encoders, init_like_published, make_encoders
-from earsight.models.similarity import all_pairs, paired
+from earsight.encoders.base import Encoders, global_max_pool, init_like_published, make_encoders
+from earsight.losses import all_pairs, paired
+from earsight.methods.base import Features, Preset, TwoTower, gather
 from earsight.types import Batch, Maps, Step
 
 
@@ -104,45 +104,49 @@ def paper_loss(pairs: Tensor, behind: Tensor | None, means: Tensor) -> Tensor:
     return softplus(negative - pairs.diagonal()).mean()
 
 
-class Model(Method):
-    steady = True
+class Model(TwoTower):
+    cuda_graph_safe = True
 
     def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__(inputs)
         self.config = config
-        self.image, self.audio, _ = make_encoders(config.encoders)
+        self.image, self.audio = make_encoders(config.encoders, inputs)
         if config.encoders.weights == "random":
             init_like_published(self.image)
+        # NOTE: the published encoders have one width; where they differ, sounds are brought to that of pictures.
+        self.audio_width: nn.Module = nn.Identity()
+        if self.audio.channels != self.image.channels:
+            self.audio_width = nn.Sequential(nn.Linear(self.audio.channels, self.image.channels), nn.ReLU())
 
-    def forward(self, batch: Batch) -> Step:
-        counts = distributed.sizes(len(batch))
-        image, audio = self.image(self.front.image(batch.frames)), self.audio(self.front.sound(batch.waveforms))
-        maps = self.maps(image, audio) if batch.truth is not None else None
-        image, audio = distributed.gather(image, counts), distributed.gather(audio, counts)
+    def project_audio(self, encoded: Tensor) -> Features:
+        return {"sound": self.audio_width(global_max_pool(encoded))}
+
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
+        image, audio = self.embed_images(batch.frames), self.embed_sounds(batch.waveforms)
+        step = self.step(gather(image, counts), gather(audio, counts))
+        return step if batch.truth is None else replace(step, maps=self.compare(image, audio))
+
+    def step(self, image: Features, audio: Features, change: Callable[[Tensor], Tensor] | None = None) -> Step:
+        """The loss of a whole batch's features; `change` may put other scores of pairs (N, N) in place of the own."""
         c = self.config
-        cosines = all_pairs(image, audio).flatten(2)
-        own = cosines.diagonal().T
+        cosines = all_pairs(image["places"], audio["sound"]).flatten(2)
         pairs = mean_above(cosines, c.positive, c.softness)
-        behind = mean_below(own, c.negative, c.softness) if c.background else None
+        logs = {"source": pairs.diagonal().mean().detach()}
+        behind = mean_below(cosines.diagonal().T, c.negative, c.softness) if c.background else None
+        if behind is not None:
+            logs["background"] = behind.mean().detach()
+        if change is not None:
+            pairs = change(pairs)
         if c.form == "paper":
             loss = paper_loss(pairs, behind, cosines.mean(2))
         else:
             loss = published_loss(pairs, behind, c.temperature, c.published_diagonal)
-        logs = {"source": pairs.diagonal().mean().detach()}
-        if behind is not None:
-            logs["background"] = behind.mean().detach()
-        return Step(loss, logs, maps)
+        return Step(loss, logs)
 
-    def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        return self.maps(self.image(self.front.image(frames)), self.audio(self.front.sound(waveforms)))
-
-    def maps(self, image: Tensor, audio: Tensor) -> Maps:
-        cosine = paired(image, audio)
+    def compare(self, image: Features, audio: Features) -> Maps:
+        cosine = paired(image["places"], audio["sound"])
         # Both encoders end in a ReLU, so no cosine is negative.
         return Maps(native=cosine, dense=cosine, bounds=(0.0, 1.0))
-
-    def compiled(self) -> list[nn.Module]:
-        return [self.image, self.audio]
 
 
 def official() -> Preset:

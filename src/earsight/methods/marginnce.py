@@ -13,10 +13,9 @@ import torch
 from torch import Tensor
 
 from earsight.config import Inputs, Optim, need
-from earsight.losses import pool
+from earsight.losses import all_pairs, pool
 from earsight.methods import ezvsl
 from earsight.methods.base import Preset
-from earsight.models.similarity import all_pairs
 from earsight.types import Step
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from earsight.config import Inputs, Optim, need
+from earsight.encoders.base import Encoders, make_image_encoder
 from earsight.errors import TrainingError
 from earsight.methods.base import Method, Preset, Stage
-from earsight.models.encoders import Encoders, make_encoders
 from earsight.types import Batch, Maps, Step
 
 
@@ -40,7 +40,7 @@ class Model(Method):
     def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__(inputs)
         self.config = config
-        self.encoder, _, _ = make_encoders(Encoders(layer4_stride=config.layer4_stride, weights=config.weights))
+        self.encoder = make_image_encoder(Encoders(layer4_stride=config.layer4_stride, weights=config.weights), inputs)
         self.requires_grad_(False)
 
     def train(self, mode: bool = True) -> Model:
@@ -52,18 +52,15 @@ class Model(Method):
     def stages(self, epochs: int) -> tuple[Stage, ...]:
         return ()
 
-    def forward(self, batch: Batch) -> Step:
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
         raise TrainingError(
             "Expected a method with something to learn, but got OGL, which is frozen. Use it as it is, or another."
         )
 
-    def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        found = self.encoder(self.front.image(frames)).abs().mean(1)
+    def localize(self, pictures: Tensor, sounds: Tensor) -> Maps:
+        found = self.encoder(self.encoder.preprocess(pictures)).abs().mean(1)
         # NOTE: the published scale is no bound: higher activations are not clipped and have scores above 1.
         return Maps(native=found, dense=found, bounds=(0.0, self.config.scale))
-
-    def compiled(self) -> list[nn.Module]:
-        return [self.encoder]
 
 
 def official() -> Preset:

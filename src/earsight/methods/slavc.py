@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from earsight import distributed
 from earsight.config import Form, Inputs, Optim, check_choices, check_most, need
-from earsight.losses import Axis, Pooling, log_joint, match, pool
-from earsight.methods.base import Method, Preset
-from earsight.models.ema import frozen_copy, update
-from earsight.models.encoders import Encoders, init_like_published, make_encoders
-from earsight.models.similarity import all_pairs, paired
-from earsight.models.streams import side_by_side
+from earsight.device import run_concurrently
+from earsight.encoders.base import Encoder, Encoders, global_max_pool, init_like_published, make_encoders
+from earsight.losses import Axis, Pooling, all_pairs, log_joint, match, paired, pool
+from earsight.methods.base import Features, Preset, TwoTower, ema_update, frozen_copy, gather
 from earsight.types import Batch, Maps, Step
 
 
@@ -68,142 +66,118 @@ class Config:
             need(self.infer != "avc", "infer 'both' or 'loc' without decomposition", self.infer)
 
 
-class Features(NamedTuple):
-    """Projected features of a batch: pictures (B, dim, h, w) and sounds (B, dim); avc is None without decomposition."""
-
-    image_loc: Tensor
-    audio_loc: Tensor
-    image_avc: Tensor | None
-    audio_avc: Tensor | None
-
-    def gathered(self, counts: list[int]) -> Features:
-        """The features of all processes' clips, with gradient."""
-        loc = distributed.gather(self.image_loc, counts), distributed.gather(self.audio_loc, counts)
-        if self.image_avc is None or self.audio_avc is None:
-            return Features(*loc, None, None)
-        return Features(*loc, distributed.gather(self.image_avc, counts), distributed.gather(self.audio_avc, counts))
-
-
 class Branch(nn.Module):
-    """Both encoders and their projections: the online branch, or its slow copy."""
+    """Both encoders and their projections: the online branch, or its momentum copy."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__()
-        self.image, self.audio, channels = make_encoders(config.encoders)
-        self.image_loc = nn.Conv2d(channels, config.dim, 1)
-        self.audio_loc = nn.Linear(channels, config.dim)
-        heads: list[nn.Module] = [self.image_loc, self.audio_loc]
-        if config.decompose:
-            self.image_avc = nn.Conv2d(channels, config.dim, 1)
-            self.audio_avc = nn.Linear(channels, config.dim)
-            heads += [self.image_avc, self.audio_avc]
-        for head in heads:
-            init_like_published(head)
-        self.decompose = config.decompose
-
-    def project(self, image: Tensor, audio: Tensor) -> Features:
-        return Features(
-            self.image_loc(image),
-            self.audio_loc(audio),
-            self.image_avc(image) if self.decompose else None,
-            self.audio_avc(audio) if self.decompose else None,
-        )
+        self.image, self.audio = make_encoders(config.encoders, inputs)
+        self.image_heads, self.audio_heads = nn.ModuleDict(), nn.ModuleDict()
+        names = ("loc", "avc") if config.decompose else ("loc",)
+        for name in names:
+            self.image_heads[name] = nn.Conv2d(self.image.channels, config.dim, 1)
+            self.audio_heads[name] = nn.Linear(self.audio.channels, config.dim)
+        for name in names:
+            init_like_published(self.image_heads[name])
+            init_like_published(self.audio_heads[name])
 
 
-class Model(Method):
-    steady = True
+class Model(TwoTower):
+    cuda_graph_safe = True
 
     def __init__(self, config: Config, inputs: Inputs) -> None:
         super().__init__(inputs)
         self.config = config
-        self.online = Branch(config)
+        self.online = Branch(config, inputs)
         if config.targets:
             self.target = frozen_copy(self.online)
-            if not config.target_heads:  # the projections are then shared: only the encoders have slow copies
-                for name in ("image_loc", "audio_loc", "image_avc", "audio_avc"):
-                    if hasattr(self.target, name):
-                        delattr(self.target, name)
+            if not config.target_heads:  # the projections are then shared: only the encoders have momentum copies
+                del self.target.image_heads, self.target.audio_heads
+        self.inferred = {"both": ("loc", "avc"), "loc": ("loc",), "avc": ("avc",)}[config.infer]
+        if not config.decompose:
+            self.inferred = ("loc",)
 
-    def forward(self, batch: Batch) -> Step:
-        image, audio = self.front.image(batch.frames), self.front.sound(batch.waveforms)
-        counts = distributed.sizes(len(batch))
-        seen, heard, *slow = self.encode(image, audio, *(("online", "target") if self.config.targets else ("online",)))
-        online = self.project(seen, heard, "online", counts)
+    def loss(self, batch: Batch, counts: list[int]) -> Step:
+        branches = [self.online, self.target] if self.config.targets else [self.online]
+        encoded = self.encode(batch, branches)
+        features = [self.features(encoded[branch], branch, counts) for branch in branches]
+        online, target = features[0], features[-1]
         # Ground truth pulls at the map as it will be used, without dropout; the copies, which have no gradient, follow.
-        maps = self.maps(self.online.project(seen, heard)) if batch.truth is not None else None
-        target = online
-        if self.config.targets:
-            target = self.project(slow[0], slow[1], "target", counts)
+        maps = None
+        if batch.truth is not None:
+            image, audio = encoded[self.online][0], global_max_pool(encoded[self.online][1])
+            maps = self.compare(_each(self.online.image_heads, image), _each(self.online.audio_heads, audio))
         # The sums run over the clips of all processes, as if there were one.
-        online, target = online.gathered(counts), target.gathered(counts)
-        hear = match(self.pair_scores(target, online), self.config.audio_term)  # online sounds, target pictures
-        see = match(self.pair_scores(online, target), "audios")  # online pictures, target sounds
-        return Step(hear + see, {"loss_audio": hear.detach(), "loss_image": see.detach()}, maps)
+        audio_term = match(self.score(target[0], online[1]), self.config.audio_term)  # online sounds, target pictures
+        image_term = match(self.score(online[0], target[1]), "audios")  # online pictures, target sounds
+        logs = {"loss_audio": audio_term.detach(), "loss_image": image_term.detach()}
+        return Step(audio_term + image_term, logs, maps)
 
-    def pair_scores(self, pictures: Features, sounds: Features) -> Tensor:
-        """Scores (N, M) of every picture with every sound, taken from two branches."""
-        loc = all_pairs(pictures.image_loc, sounds.audio_loc) / self.config.temperature
-        if pictures.image_avc is None or sounds.audio_avc is None:
-            return pool(loc, self.config.pooling)
-        avc = all_pairs(pictures.image_avc, sounds.audio_avc) / self.config.temperature
-        return pool(log_joint(loc, avc), self.config.pooling)
+    def encode(self, batch: Batch, branches: list[Branch]) -> dict[Branch, tuple[Tensor, Tensor]]:
+        """What the encoders of these branches give for a batch; momentum copies have no gradient."""
+        image, audio = self.online.image.preprocess(batch.frames), self.online.audio.preprocess(batch.waveforms)
 
-    def encode(self, image: Tensor, audio: Tensor, *branches: str) -> list[Tensor]:
-        """The outputs of the branches' encoders, picture and sound in turn; the slow ones have no gradient."""
-
-        def output(branch: str, of: str) -> Tensor:
-            encoders = self.target if branch == "target" else self.online
-            with torch.set_grad_enabled(torch.is_grad_enabled() and branch == "online"):
-                out: Tensor = encoders.image(image) if of == "image" else encoders.audio(audio)
+        def run(branch: Branch, encoder: nn.Module, x: Tensor) -> Tensor:
+            with torch.set_grad_enabled(torch.is_grad_enabled() and branch is self.online):
+                out: Tensor = encoder(x)
                 return out
 
-        return side_by_side(*(partial(output, branch, of) for branch in branches for of in ("image", "audio")))
+        works = [partial(run, b, encoder, x) for b in branches for encoder, x in ((b.image, image), (b.audio, audio))]
+        results = run_concurrently(*works)
+        return dict(zip(branches, zip(results[::2], results[1::2], strict=True), strict=True))
 
-    def project(self, v: Tensor, a: Tensor, branch: str, counts: list[int]) -> Features:
-        """Projected features; dropout acts on the encoders' outputs, in training only."""
+    def features(self, encoded: tuple[Tensor, Tensor], branch: Branch, counts: list[int]) -> tuple[Features, Features]:
+        """Features of pictures and sounds of all processes; dropout acts on the encoders' outputs, in training only."""
+        image, audio = encoded[0], global_max_pool(encoded[1])
         if self.training:
-            v = distributed.dropout(v, self.config.visual_dropout, counts)
-            a = distributed.dropout(a, self.config.audio_dropout, counts)
-        if branch == "target" and self.config.target_heads:
-            with torch.no_grad():
-                return self.target.project(v, a)
-        # NOTE: the paper names no slow projections; then the target features pass the online ones, with gradient.
-        return self.online.project(v, a)
+            image = distributed.dropout(image, self.config.visual_dropout, counts)
+            audio = distributed.dropout(audio, self.config.audio_dropout, counts)
+        # NOTE: the paper names no momentum projections; then the target features pass the online ones, with gradient.
+        heads = branch if self.config.target_heads else self.online
+        with torch.set_grad_enabled(torch.is_grad_enabled() and heads is self.online):
+            return gather(_each(heads.image_heads, image), counts), gather(_each(heads.audio_heads, audio), counts)
 
-    def localize(self, frames: Tensor, waveforms: Tensor) -> Maps:
-        branch = "target" if self.config.targets and self.config.infer_with == "target" else "online"
-        image, audio = self.front.image(frames), self.front.sound(waveforms)
-        seen, heard = self.encode(image, audio, branch)
-        return self.maps(self.project(seen, heard, branch, [frames.shape[0]]))
+    def score(self, image: Features, audio: Features) -> Tensor:
+        """Scores (N, M) of every picture with every sound."""
+        logits = {name: all_pairs(image[name], audio[name]) / self.config.temperature for name in image}
+        joint = log_joint(logits["loc"], logits["avc"]) if "avc" in logits else logits["loc"]
+        return pool(joint, self.config.pooling)
 
-    def maps(self, f: Features) -> Maps:
+    def branch(self) -> Branch:
+        """The branch that maps are made with."""
+        return self.target if self.config.targets and self.config.infer_with == "target" else self.online
+
+    def encoders(self) -> tuple[Encoder, Encoder]:
+        branch = self.branch()
+        return branch.image, branch.audio
+
+    def project_image(self, encoded: Tensor) -> Features:
+        return _each((self.branch() if self.config.target_heads else self.online).image_heads, encoded)
+
+    def project_audio(self, encoded: Tensor) -> Features:
+        return _each((self.branch() if self.config.target_heads else self.online).audio_heads, global_max_pool(encoded))
+
+    def compare(self, image: Features, audio: Features) -> Maps:
         """The mean cosine of each picture's places with its own sound."""
-        maps = []
-        if self.config.infer != "avc":
-            maps.append(paired(f.image_loc, f.audio_loc))
-        if self.config.infer != "loc" and f.image_avc is not None and f.audio_avc is not None:
-            maps.append(paired(f.image_avc, f.audio_avc))
-        cosine = torch.stack(maps).mean(0)
+        cosine = torch.stack([paired(image[name], audio[name]) for name in self.inferred]).mean(0)
         # NOTE: the paper adds the two cosines and the code averages them over the temperature; within the stated bounds
         # both are this mean, so every threshold on the scaled map is the same.
         return Maps(native=cosine, dense=cosine, bounds=(-1.0, 1.0))
 
     def supervised_loss(self, maps: Maps, truth: Tensor, form: Form) -> Tensor:
-        if form == "unscaled" and self.config.decompose and self.config.infer == "both":
+        if form == "unscaled" and len(self.inferred) == 2:
             maps = replace(maps, dense=2 * maps.dense)  # the paper adds the two cosines, of which a map is the mean
         return super().supervised_loss(maps, truth, form)
 
-    def compiled(self) -> list[nn.Module]:
-        branches = [self.online, self.target] if self.config.targets else [self.online]
-        return [encoder for b in branches for encoder in (b.image, b.audio)]
-
     @torch.no_grad()
     def after_step(self) -> None:
-        if not self.config.targets:
-            return
-        online = dict(self.online.named_parameters())
-        slow = dict(self.target.named_parameters())
-        update(slow.values(), (online[name] for name in slow), self.config.momentum)
+        if self.config.targets:
+            online, target = dict(self.online.named_parameters()), dict(self.target.named_parameters())
+            ema_update(target.values(), (online[name] for name in target), self.config.momentum)
+
+
+def _each(heads: nn.ModuleDict, x: Tensor) -> Features:
+    return {name: head(x) for name, head in heads.items()}
 
 
 def official() -> Preset:

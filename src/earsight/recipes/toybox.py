@@ -27,10 +27,10 @@ class _Toybox:
     source: str = "earsight: small encoders that learn from nothing in minutes on two CPU cores"
 
     def __call__(self) -> Job:
-        from earsight.models.encoders import Encoders
+        from earsight.encoders.base import Encoders
 
         config = registry.load("method", self.method).Config()
-        small = {"encoders": Encoders(kind="small", weights="random")} if hasattr(config, "encoders") else {}
+        small = {"encoders": Encoders("small", "small")} if hasattr(config, "encoders") else {}
         config = replace(config, **small, **self.changes)
         optim = replace(OPTIM, lr=self.lr, schedule=self.schedule)
         return Job(self.method, config, self.inputs, optim, on="toybox:train", val="toybox:val")

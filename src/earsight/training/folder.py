@@ -95,6 +95,7 @@ def load_job(out: Path, named: Collection[str] = ()) -> Job:
         for kind, name in ((kind, spec.partition(":")[0]) for kind, spec in names):
             if name not in named:
                 registry.need_known(path, kind, name)
+        registry.need_known_encoders(path, values.get("config"), named)
         method = registry.load("method", values["method"])
     except (KeyError, TypeError, AttributeError) as error:
         raise _unreadable(path, error) from error

@@ -19,10 +19,10 @@ from earsight.data.loading import Loader, Prefetcher
 from earsight.data.reader import SampleSpec
 from earsight.data.sampler import BatchSampler, SampleRequest, batch_at, need_classes
 from earsight.device import own_device, pick_device
+from earsight.encoders.base import no_start_weights, starts_of
 from earsight.evaluation import Evaluation
 from earsight.header import WEIGHTS
 from earsight.methods.base import Method, build
-from earsight.models.encoders import no_start_weights, starts_of
 from earsight.training.folder import check_folder, no_room, prepare_folder
 from earsight.training.job import Job
 from earsight.training.lock import FolderLock
@@ -42,7 +42,6 @@ from earsight.training.state import (
 )
 from earsight.training.stepping import Stepper, need_graph, prepared
 from earsight.training.supervision import annotated, unknown_names
-from earsight.types import Neighbours
 
 LOG_EVERY = 10
 
@@ -136,7 +135,7 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
     # The method. Every process draws the same numbers, so all start from the same weights.
     torch.manual_seed(job.optim.seed)
     with no_start_weights() if saved else nullcontext():  # the state replaces them, and their file may be gone
-        model = build(job.method, job.config, job.inputs)
+        model = build(job.method, job.config, job.inputs, clips.rows)
     stages = model.stages(job.optim.epochs)
     need(position.stage < max(1, len(stages)), f"a state of one of {len(stages)} stages", f"stage {position.stage + 1}",
          "Start a new run.")  # fmt: skip
@@ -198,15 +197,17 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
                 restore(saved, model, optimizer)
                 saved = None
             else:
-                model.prepare(stage, TrainingContext(model, clips, job, position, where, optimizer))
-                if model.training_state():  # what took a pass over all clips is not found out twice
+                model.on_epoch(TrainingContext(model, clips, job, stage, position, where, optimizer))
+                if any(
+                    len(x) for x in model.training_state().values() if x.ndim
+                ):  # what took a pass over all clips is not found out twice
                     save()
             usual = len(batch_at(np.arange(job.optim.batch_size), 0, job.optim.batch_size, rank, world))
-            take_step = Stepper(model, optimizer, job.optim, job.supervision, where, usual)
+            take_step = Stepper(model, stage, optimizer, job.optim, job.supervision, where, usual)
             spec = SampleSpec(job.optim.seed, model.training_seconds, truth)
             loader = Loader(clips, job.inputs, spec, workers=job.optim.workers, device=where)
             # The next epoch is read while this one ends, unless it brings neighbours that are yet to be found.
-            foreseen = type(model).near is Method.near
+            foreseen = type(model).neighbours is Method.neighbours
             feed: Prefetcher | None = None
             while position.epoch < stage.epochs:
                 epoch = position.epoch
@@ -250,7 +251,7 @@ def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: 
                 if val is not None and (last or (every and position.epoch % every == 0)):
                     measured = validate(model, val, job, position, log, bar, out, where)
                 if not last:
-                    model.between_epochs(TrainingContext(model, clips, job, position, where, optimizer))
+                    model.on_epoch(TrainingContext(model, clips, job, stage, position, where, optimizer))
                 if last or position.epoch % job.optim.save_epochs == 0:
                     save()
             loader.close()
@@ -279,9 +280,11 @@ def _requests(
 ) -> Iterator[list[SampleRequest]]:
     """The batches of these epochs, of the first from a step on, each epoch's worked out when it is asked for."""
     for epoch in epochs:
-        near = model.near(epoch)
-        beside = None if near is None else Neighbours(*near)
         yield from sampler.batches(
-            epoch, first_step=first_step, rank=distributed.rank(), world=distributed.world(), neighbours=beside
+            epoch,
+            first_step=first_step,
+            rank=distributed.rank(),
+            world=distributed.world(),
+            neighbours=model.neighbours(epoch),
         )
         first_step = 0

@@ -23,7 +23,7 @@ from earsight.errors import DataError
 from earsight.evaluation import Evaluation, need_truth
 from earsight.files import write_text
 from earsight.header import WEIGHTS
-from earsight.methods.base import Method
+from earsight.methods.base import Method, Stage
 from earsight.model_evaluation import EvalSettings, evaluate_all
 from earsight.predict import need_own
 from earsight.training.folder import BEST, BEST_WEIGHTS, FAILURES
@@ -180,10 +180,10 @@ class TrainingContext:
     """What a method gets between epochs."""
 
     def __init__(
-        self, model: Method, clips: ClipSet, job: Job, position: Position, where: torch.device,
+        self, model: Method, clips: ClipSet, job: Job, stage: Stage, position: Position, where: torch.device,
         optimizer: torch.optim.Optimizer,
     ) -> None:  # fmt: skip
-        self.epoch = position.epoch - 1
+        self.stage, self.epoch = stage, position.epoch - 1
         self.rows: Sequence[Row] = clips.rows
         self._model, self._clips, self._job, self._position, self._where = model, clips, job, position, where
         self._optimizer = optimizer

@@ -12,10 +12,10 @@ from torch.utils._pytree import tree_map_only
 
 from earsight.config import from_json, need
 from earsight.data.clips import ClipSet
+from earsight.encoders.start_weights import damaged, read_pickle
 from earsight.errors import CheckpointError, DataError, UsageError
 from earsight.files import write_atomically
 from earsight.methods.base import Method
-from earsight.models.weights import damaged, read_pickle
 from earsight.training.optim import load_optimizer
 
 STATE, PREVIOUS = "state.pt", "state.previous.pt"

@@ -1,7 +1,7 @@
 """One training step: forward, backward, update, averages; on a GPU on request as one graph of kernels that is replayed.
 
 Launching a step's thousand kernels one by one takes a CPU longer than they take the GPU. A graph of them is launched at
-once. It repeats what was recorded, so it is only for methods whose steps are all alike (`Method.steady`).
+once. It repeats what was recorded, so it is only for methods whose steps are all alike (`Method.cuda_graph_safe`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from torch.nn.parallel import DistributedDataParallel
 from earsight import distributed
 from earsight.config import Optim, Supervision, need
 from earsight.device import placed
-from earsight.methods.base import Method
+from earsight.encoders.base import Encoder
+from earsight.methods.base import Method, Stage
 from earsight.training.optim import set_rate
 from earsight.training.supervision import Supervised
 from earsight.types import Batch, Step
@@ -49,6 +50,7 @@ class Stepper:
 
     Args:
         model: the method, on its device.
+        stage: the stage that is trained.
         optimizer: over the method's groups, of `make_optimizer`.
         settings: precision, gradient clipping, and whether steps become a graph.
         supervision: ground truth in training.
@@ -57,13 +59,13 @@ class Stepper:
     """
 
     def __init__(
-        self, model: Method, optimizer: torch.optim.Optimizer, settings: Optim, supervision: Supervision,
+        self, model: Method, stage: Stage, optimizer: torch.optim.Optimizer, settings: Optim, supervision: Supervision,
         where: torch.device, usual: int,
     ) -> None:  # fmt: skip
         self._model, self._optimizer, self._settings, self._where, self._usual = (
             model, optimizer, settings, where, usual,
         )  # fmt: skip
-        self._step = wrap(model, supervision)
+        self._step = wrap(model, supervision, stage)
         self._graphed = settings.graph
         self._recorded: _Recorded | None = None
         self._parts: Parts = ()
@@ -130,13 +132,15 @@ def _copy(new: Batch, static: Batch) -> None:
         x.copy_(values[name], non_blocking=True)
 
 
-def wrap(model: Method, supervision: Supervision) -> Callable[[Batch], Step]:
+def wrap(model: Method, supervision: Supervision, stage: Stage | None = None) -> Callable[[Batch], Step]:
     """The method's training step, with gradients averaged over processes when there are several."""
     step = Supervised(model, supervision)
     if distributed.world() == 1:
         return step
     # Buffers are equal everywhere because batch norms see the whole batch.
-    return DistributedDataParallel(step, broadcast_buffers=False, find_unused_parameters=model.rests)
+    return DistributedDataParallel(
+        step, broadcast_buffers=False, find_unused_parameters=stage is not None and stage.has_unused_parameters
+    )
 
 
 def prepared(model: Method, settings: Optim, where: torch.device) -> Method:
@@ -145,8 +149,9 @@ def prepared(model: Method, settings: Optim, where: torch.device) -> Method:
     if where.type == "cuda":
         torch.backends.cudnn.benchmark = not settings.deterministic
     if settings.compile:
-        for module in model.compiled():
-            module.compile(dynamic=False)
+        for module in model.modules():
+            if isinstance(module, Encoder):
+                module.compile(dynamic=False)
     return model
 
 
@@ -157,7 +162,7 @@ def need_graph(model: Method, name: str, settings: Optim, supervision: Supervisi
     need(where.type == "cuda", "a GPU for --optim.graph", where.type, "Train without it.")
     need(distributed.world() == 1, "one process for --optim.graph", distributed.world(), "Train without it.")
     need(settings.optimizer != "sgd", "adam or adamw for --optim.graph", settings.optimizer, "Train without it.")
-    need(model.steady, "a method whose steps are all alike for --optim.graph", name, "Train without it.")
+    need(model.cuda_graph_safe, "a method whose steps are all alike for --optim.graph", name, "Train without it.")
     need(supervision.weight == 0, "no ground truth for --optim.graph", f"--supervision.weight {supervision.weight:g}",
          "Train without one of the two.")  # fmt: skip
 

@@ -66,7 +66,8 @@ class Supervised(nn.Module):
         self.method, self.settings = method, settings
 
     def forward(self, batch: Batch) -> Step:
-        step: Step = self.method(batch)
+        counts = distributed.sizes(len(batch))
+        step: Step = self.method.loss(batch, counts)
         if not self.settings.weight or batch.truth is None or batch.supervised is None:
             return Step(step.loss, step.logs)
         if step.maps is None:
@@ -75,7 +76,6 @@ class Supervised(nn.Module):
                 "Train it without --supervision.weight."
             )
         # All processes' maps, so that the mean runs over the annotated clips of the whole batch.
-        counts = distributed.sizes(len(batch))
         which = distributed.gather(batch.supervised.float(), counts) > 0
         if not which.any():  # every step logs the same names
             return Step(step.loss, {**step.logs, "loss_supervised": step.loss.new_zeros(())})

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from torchvision.models import resnet18
 
 from earsight import official
+from earsight.encoders import start_weights
+from earsight.encoders.start_weights import load_image_weights, read_state
 from earsight.errors import CheckpointError
-from earsight.models import weights
-from earsight.models.weights import load_image_weights, read_state
 from earsight.training.state import load_state
 from tiny import limited
 
@@ -70,7 +70,7 @@ def site(
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_address[1]}/{file.name}"
-    monkeypatch.setattr(weights, "IMAGENET_URL", url)
+    monkeypatch.setattr(start_weights, "IMAGENET_URL", url)
     yield url, file
     server.shutdown()
     server.server_close()
@@ -235,12 +235,12 @@ def test_imagenet_downloads_once_and_tells_nothing_on_stdout(
 
 
 def test_torchvisions_file_name_carries_the_hash() -> None:
-    assert weights.IMAGENET_URL == "https://download.pytorch.org/models/resnet18-f37072fd.pth"
+    assert start_weights.IMAGENET_URL == "https://download.pytorch.org/models/resnet18-f37072fd.pth"
 
 
 def test_offline_names_the_file_the_address_and_the_folder(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = "http://127.0.0.1:9/resnet18-f37072fd.pth"  # nothing listens on the discard port
-    monkeypatch.setattr(weights, "IMAGENET_URL", url)
+    monkeypatch.setattr(start_weights, "IMAGENET_URL", url)
     with pytest.raises(
         CheckpointError,
         match=rf"Expected to download {url}, but got: .*Put the file there by hand: {hub}/resnet18-f37072fd\.pth "
@@ -281,9 +281,9 @@ def test_a_damaged_cached_file_is_named(site: tuple[str, Path], hub: Path) -> No
 def test_processes_that_start_together_all_load_and_leave_one_file(site: tuple[str, Path], hub: Path) -> None:
     code = (
         "import sys\n"
-        "from torchvision.models import resnet18\nfrom torch import nn\nfrom earsight.models import weights\n"
-        "weights.IMAGENET_URL = sys.argv[1]\nnet = resnet18()\nnet.fc = nn.Identity()\n"
-        "print(weights.load_image_weights(net, 'imagenet'))"
+        "from torchvision.models import resnet18\nfrom torch import nn\nfrom earsight.encoders import start_weights\n"
+        "start_weights.IMAGENET_URL = sys.argv[1]\nnet = resnet18()\nnet.fc = nn.Identity()\n"
+        "print(start_weights.load_image_weights(net, 'imagenet'))"
     )
     env = os.environ | {"OMP_NUM_THREADS": "1"}
     runs = [

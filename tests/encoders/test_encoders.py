@@ -6,15 +6,31 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from earsight.config import Inputs
+from earsight.encoders import resnet18, small
+from earsight.encoders.base import (
+    Encoders,
+    global_max_pool,
+    init_like_published,
+    make_encoders,
+    no_start_weights,
+    starts_of,
+)
 from earsight.errors import UsageError
-from earsight.models import encoders as encoders_module
-from earsight.models.audio import ResNetAudio, SmallAudio, loudest
-from earsight.models.ema import frozen_copy, update
-from earsight.models.encoders import Encoders, init_like_published, make_encoders, no_start_weights, starts_of
-from earsight.models.image import ResNetImage, SmallImage
-from earsight.models.similarity import all_pairs, paired
+from earsight.losses import all_pairs, paired
+from earsight.methods.base import ema_update, frozen_copy
+
+INPUTS = Inputs()
+
+
+def resnet_image(stride: int = 2) -> resnet18.Image:
+    return resnet18.Image(Encoders(layer4_stride=stride), INPUTS)
+
+
+def resnet_audio(stride: int = 2) -> resnet18.Audio:
+    return resnet18.Audio(Encoders(layer4_stride=stride), INPUTS)
 
 
 def count(module: nn.Module) -> int:
@@ -23,59 +39,86 @@ def count(module: nn.Module) -> int:
 
 @pytest.mark.parametrize(("stride", "side"), [(2, 7), (1, 14)])
 def test_resnet_pictures_give_7x7_or_14x14(stride: int, side: int) -> None:
-    net = ResNetImage(stride).eval()
+    net = resnet_image(stride).eval()
     with torch.no_grad():
         assert net(torch.zeros(1, 3, 224, 224)).shape == (1, 512, side, side)
 
 
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("frames", [276, 300])
-def test_resnet_sounds_give_one_vector_each(stride: int, frames: int) -> None:
-    net = ResNetAudio(stride).eval()
+def test_resnet_sounds_give_frequencies_and_times(stride: int, frames: int) -> None:
+    net = resnet_audio(stride).eval()
     with torch.no_grad():
-        assert net(torch.zeros(2, 1, 257, frames)).shape == (2, 512)
+        f, t = (9, (frames + 31) // 32) if stride == 2 else (17, (frames + 15) // 16)
+        assert net(torch.zeros(2, 1, 257, frames)).shape == (2, 512, f, t)
 
 
 def test_parameter_counts_are_the_published_ones() -> None:
-    assert count(ResNetImage()) == 11_176_512
-    assert count(ResNetAudio()) == 11_170_240
-    assert count(ResNetImage(1)) == 11_176_512
+    assert count(resnet_image()) == 11_176_512
+    assert count(resnet_audio()) == 11_170_240
+    assert count(resnet_image(1)) == 11_176_512
 
 
 def test_the_stride_changes_no_weight() -> None:
     torch.manual_seed(0)
-    one = ResNetImage(1)
+    one = resnet_image(1)
     torch.manual_seed(0)
-    two = ResNetImage(2)
+    two = resnet_image(2)
     assert all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), two.state_dict().values(), strict=True))
 
 
-@pytest.mark.parametrize("net", [ResNetAudio().eval(), SmallAudio(4).eval()], ids=["resnet18", "small"])
-def test_sounds_are_max_pooled(net: nn.Module) -> None:
-    """The pooled vector is the largest value of the last feature map, wherever it lies."""
-    seen: list[Tensor] = []
-    last = net.layer4 if isinstance(net, ResNetAudio) else net.layers
-    hook = last.register_forward_hook(lambda _m, _i, out: seen.append(out))  # type: ignore[operator,union-attr]
-    with torch.no_grad():
-        got = net(torch.randn(2, 1, 129, 100))
-    hook.remove()
-    assert seen[0].shape[2] * seen[0].shape[3] > 1
-    torch.testing.assert_close(got, seen[0].flatten(2).max(2).values)
+def test_pooling_takes_the_largest_value_of_each_channel_wherever_it_lies() -> None:
+    x = torch.randn(2, 16, 5, 7)
+    torch.testing.assert_close(global_max_pool(x), x.flatten(2).max(2).values)
 
 
 @pytest.mark.parametrize("width", [4, 24])
 def test_the_small_pair_fits_together(width: int) -> None:
-    image, audio, channels = make_encoders(Encoders(kind="small", width=width))
-    assert channels == 4 * width
+    image, audio = make_encoders(Encoders("small", "small", width=width), INPUTS)
+    assert image.channels == audio.channels == 4 * width
     with torch.no_grad():
-        assert image(torch.zeros(2, 3, 112, 112)).shape == (2, channels, 7, 7)
-        assert audio(torch.zeros(2, 1, 129, 137)).shape == (2, channels)
+        assert image(torch.zeros(2, 3, 112, 112)).shape == (2, 4 * width, 7, 7)
+        assert audio(torch.zeros(2, 1, 129, 137)).shape == (2, 4 * width, 5, 5)
+
+
+@pytest.mark.parametrize(("kind", "channels"), [("resnet18", 512), ("small", 96)])
+def test_encoders_bring_their_preprocessing_and_say_their_width(kind: str, channels: int) -> None:
+    image, audio = make_encoders(Encoders(kind, kind, weights="random"), INPUTS)
+    with torch.no_grad():
+        places = image.eval()(image.preprocess(torch.zeros(1, 3, 64, 64, dtype=torch.uint8)))
+        times = audio.eval()(audio.preprocess(torch.zeros(1, INPUTS.samples)))
+    assert places.shape[:2] == times.shape[:2] == (1, channels)
+    assert image.channels == audio.channels == channels
+    assert not [*image.preprocess.parameters(), *audio.preprocess.parameters()]
+    assert not {**image.preprocess.state_dict(), **audio.preprocess.state_dict()}
+
+
+def test_picture_and_sound_may_have_different_encoders() -> None:
+    image, audio = make_encoders(Encoders("resnet18", "small", weights="random", width=4), INPUTS)
+    assert (image.channels, audio.channels) == (512, 16)
+    assert isinstance(image, resnet18.Image)
+    assert isinstance(audio, small.Audio)
+
+
+def test_an_encoder_that_is_not_there_is_refused_with_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        UsageError, match=r"Unknown encoder 'resnet50', did you mean 'resnet18'. Known: resnet18, small"
+    ):
+        make_encoders(Encoders("resnet50"), INPUTS)
+    with pytest.raises(UsageError, match=r"Expected an importable module for encoder 'no\.such', but got"):
+        make_encoders(Encoders("small", "no.such"), INPUTS)
+    with pytest.raises(UsageError, match=r"Expected an encoder of sounds .a class Audio. in 'tiny\.tones', but it has "
+                       "none. Known: resnet18, small"):  # fmt: skip
+        make_encoders(Encoders("small", "tiny.tones"), INPUTS)
+    monkeypatch.setattr(small, "Audio", lambda settings, inputs: nn.Identity())
+    with pytest.raises(UsageError, match=r"Expected small\.Audio to be an earsight\.encoders\.base\.Encoder, but got"):
+        make_encoders(Encoders("small", "small"), INPUTS)
 
 
 def test_all_but_imagenet_starts_as_published() -> None:
     torch.manual_seed(0)
-    image, audio, _ = make_encoders(Encoders(weights="random"))
-    assert isinstance(image, ResNetImage)
+    image, audio = make_encoders(Encoders(weights="random"), INPUTS)
+    assert isinstance(image, resnet18.Image)
     for part in audio.modules():
         if isinstance(part, nn.Conv2d):
             out = part.weight.shape[0] * part.weight.shape[2] * part.weight.shape[3]
@@ -96,19 +139,18 @@ def test_linear_layers_start_small() -> None:
 
 def test_start_weights_reach_the_picture_encoder_only_when_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(encoders_module, "load_image_weights", lambda _module, weights: asked.append(weights))
-    make_encoders(Encoders())
+    monkeypatch.setattr(resnet18, "load_image_weights", lambda _module, weights: asked.append(weights))
+    make_encoders(Encoders(), INPUTS)
     with no_start_weights():
-        make_encoders(Encoders())
-    make_encoders(Encoders())
-    make_encoders(Encoders(kind="small"))
+        make_encoders(Encoders(), INPUTS)
+    make_encoders(Encoders(), INPUTS)
+    make_encoders(Encoders("small", "small"), INPUTS)
     assert asked == ["imagenet", "random", "imagenet"]
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kind": "resnet50"}, "Expected kind resnet18 or small, but got 'resnet50'"),
         ({"layer4_stride": 3}, "Expected layer4_stride 1 or 2, but got 3"),
         ({"width": 2}, "Expected width of at least 4, but got 2"),
     ],
@@ -126,16 +168,16 @@ def test_a_slow_copy_moves_as_computed_by_hand() -> None:
         for p in online.parameters():
             p.fill_(1.0)
     for expected in (0.1, 0.19):
-        update(slow.parameters(), online.parameters(), 0.9)
+        ema_update(slow.parameters(), online.parameters(), 0.9)
         assert all(torch.allclose(p, torch.full_like(p, expected)) for p in slow.parameters())
-    update(slow.parameters(), online.parameters(), 0.0)
+    ema_update(slow.parameters(), online.parameters(), 0.0)
     assert all(torch.equal(p, torch.ones_like(p)) for p in slow.parameters())
-    update(slow.parameters(), [torch.zeros_like(p) for p in online.parameters()], 1.0)
+    ema_update(slow.parameters(), [torch.zeros_like(p) for p in online.parameters()], 1.0)
     assert all(torch.equal(p, torch.ones_like(p)) for p in slow.parameters())
 
 
 def test_a_frozen_copy_shares_nothing_and_takes_no_gradient() -> None:
-    online = SmallImage(4)
+    online = small.Image(Encoders("small", "small", width=4), INPUTS)
     slow = frozen_copy(online)
     assert all(not p.requires_grad for p in slow.parameters())
     assert all(p.requires_grad for p in online.parameters())
@@ -146,7 +188,7 @@ def test_a_frozen_copy_shares_nothing_and_takes_no_gradient() -> None:
 
 
 def test_updating_nothing_is_fine() -> None:
-    update([], [], 0.5)
+    ema_update([], [], 0.5)
 
 
 def test_pairs_are_the_diagonal_of_all_pairs() -> None:
@@ -174,7 +216,7 @@ def test_the_loudest_value_and_its_gradient_are_the_same_with_repeatable_kernels
         mine = x.clone().requires_grad_()
         torch.use_deterministic_algorithms(deterministic)
         try:
-            value = loudest(mine)
+            value = global_max_pool(mine)
             value.square().sum().backward()
         finally:
             torch.use_deterministic_algorithms(False)
@@ -185,18 +227,17 @@ def test_the_loudest_value_and_its_gradient_are_the_same_with_repeatable_kernels
 
 
 def test_a_model_tells_once_what_its_picture_encoders_started_from(tmp_path: Path) -> None:
-    torch.save(ResNetImage().state_dict(), tmp_path / "start.pth")
-    one, _, _ = make_encoders(Encoders(weights=str(tmp_path / "start.pth")))
-    assert isinstance(one, ResNetImage)
+    torch.save(resnet_image().state_dict(), tmp_path / "start.pth")
+    one, _ = make_encoders(Encoders(weights=str(tmp_path / "start.pth")), INPUTS)
     assert one.start.startswith("file start.pth, sha256 ")
-    assert starts_of(nn.ModuleList([one, frozen_copy(one), ResNetImage()])) == [one.start, "random weights"]
+    assert starts_of(nn.ModuleList([one, frozen_copy(one), resnet_image()])) == [one.start, "random weights"]
     with no_start_weights():
-        assert starts_of(make_encoders(Encoders(weights="nowhere.pth"))[0]) == ["random weights"]
-    assert starts_of(make_encoders(Encoders(kind="small", width=4))[0]) == []
+        assert starts_of(make_encoders(Encoders(weights="nowhere.pth"), INPUTS)[0]) == ["random weights"]
+    assert starts_of(make_encoders(Encoders("small", "small", width=4), INPUTS)[0]) == []
 
 
 def test_the_small_pair_says_that_it_starts_at_random() -> None:
-    assert Encoders(kind="small").weights == Encoders(kind="small", weights="random").weights == "random"
+    assert Encoders("small", "small").weights == Encoders("small", "small", weights="random").weights == "random"
     assert Encoders().weights == "imagenet"
-    with pytest.raises(UsageError, match=r"Expected weights 'random' for encoders of kind small, .* but got net.pth"):
-        Encoders(kind="small", weights="net.pth")
+    with pytest.raises(UsageError, match=r"Expected weights 'random' for a small picture encoder, .* but got net.pth"):
+        Encoders("small", "small", weights="net.pth")

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from earsight.models import stem_kernels as kernels
+from earsight.encoders import stem_kernels as kernels
 
 # Found by trying on an H200, where they halve the time of the next best.
 BLOCK = 128

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from earsight.models.soft_clusters import distance, log_odds, route, soft_kmeans, squash, starts
+from earsight.methods.dmc import distance, log_odds, route, soft_kmeans, squash, starts
 
 
 def line(*values: float) -> Tensor:

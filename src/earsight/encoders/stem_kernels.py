@@ -1,4 +1,4 @@
-"""GPU kernels of models/stem_ops.py. Pictures lie channels-last: (batch, height, width, channels)."""
+"""GPU kernels of encoders/stem_ops.py. Pictures lie channels-last: (batch, height, width, channels)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.functional import conv2d, max_pool2d, relu
 
-from earsight.models.stem import by_blocks, normed_pool, stem
+from earsight.encoders.stem import by_blocks, normed_pool, stem
 
 SIZES = [(3, 224, 224), (1, 257, 276), (1, 257, 300), (2, 33, 30), (1, 32, 33), (3, 7, 5), (1, 1, 1)]
 SHAPES = [(32, 64, 112, 112), (16, 64, 129, 138), (3, 64, 17, 15), (2, 16, 1, 2), (5, 128, 9, 8)]

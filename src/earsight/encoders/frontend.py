@@ -79,25 +79,31 @@ def _log_density(waveforms: Tensor, window: Tensor, hop: int, limit: float, plac
     return torch.add(parts[..., 0], parts[..., 1], out=place).log2_().mul_(math.log(2) / 12)
 
 
-class FrontEnd(nn.Module):
-    """The part of every model that has nothing to learn: picture normalisation and the spectrogram."""
+class Pixels(nn.Module):
+    """uint8 pictures (B, 3, S, S) -> float32, normalised by ImageNet's mean and deviation."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(1, 3, 1, 1) * 255, persistent=False)
+        self.register_buffer("std", torch.tensor(IMAGENET_STD).view(1, 3, 1, 1) * 255, persistent=False)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        return (pictures.float() - self.mean) / self.std
+
+
+class Spectrogram(nn.Module):
+    """Sounds float32 (B, N), cut off at full scale -> log spectrogram (B, 1, F, T)."""
 
     window: Tensor
     """float32 (inputs.window,), scaled: see `density_window`."""
-    mean: Tensor
-    std: Tensor
 
     def __init__(self, inputs: Inputs) -> None:
         super().__init__()
         self.inputs = inputs
         self.register_buffer("window", density_window(tukey(inputs.window), inputs.rate), persistent=False)
-        self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(1, 3, 1, 1) * 255, persistent=False)
-        self.register_buffer("std", torch.tensor(IMAGENET_STD).view(1, 3, 1, 1) * 255, persistent=False)
 
-    def image(self, frames: Tensor) -> Tensor:
-        """uint8 (B, 3, S, S) -> normalised float32 (B, 3, S, S)."""
-        return (frames.float() - self.mean) / self.std
-
-    def sound(self, waveforms: Tensor) -> Tensor:
-        """float32 (B, N), cut off at full scale -> log spectrogram (B, 1, F, T)."""
+    def forward(self, waveforms: Tensor) -> Tensor:
         return _log_densities(waveforms, self.window, self.inputs.hop, 1.0)

@@ -52,7 +52,7 @@ def by_blocks(x: Tensor, weight: Tensor) -> Tensor:
 
 def normed_pool(norm: nn.BatchNorm2d, x: Tensor) -> Tensor:
     """Batch norm with the batch's statistics, ReLU and pooling at once; the running statistics follow."""
-    from earsight.models import stem_ops  # which needs a GPU's compiler
+    from earsight.encoders import stem_ops  # which needs a GPU's compiler
 
     y, mean, var, _, _ = stem_ops.normed_pool(x, norm.weight, norm.bias, norm.eps)
     if norm.running_mean is not None and norm.running_var is not None and norm.num_batches_tracked is not None:
