@@ -17,8 +17,7 @@ from earsight.checkpoint import save_weights
 from earsight.config import Inputs
 from earsight.data.toys.video import write_film
 from earsight.encoders.base import Encoders
-from earsight.export import export_onnx
-from earsight.export.check import pictures, sounds
+from earsight.export import example_pictures, example_sounds, export_onnx
 from earsight.localize import Localizer
 from earsight.localize.localizer import Model
 from earsight.methods import slavc
@@ -36,7 +35,7 @@ def run(how: How) -> Result:
     inputs, rounds, warm = Inputs(), how.count(5, 1), how.count(1, 0)
     config = slavc.Config(encoders=Encoders(*2 * ("small" if how.quick else "resnet18",), weights="random"))
     with TemporaryDirectory() as folder:
-        weights, exported, film = (Path(folder) / name for name in ("a.safetensors", "a.onnx", "film.mp4"))
+        weights, exported, film = (Path(folder) / name for name in ("a.safetensors", "exported", "film.mp4"))
         save_weights(weights, slavc.Model(config, inputs), "slavc", config, {"protocol": "exact"})
         export_onnx(weights, exported)
         write_film(film)
@@ -49,13 +48,13 @@ def run(how: How) -> Result:
 
         whole = compare(lambda: command(exported), lambda: command(weights), rounds=how.count(3, 1), warm=warm)
         by_onnx, by_torch = OnnxModel(exported, "cpu", threads=1), Localizer.load(weights, "cpu").model
-    seen, heard = np.repeat(pictures(inputs.image_size), 2, axis=0), sounds(inputs)
+    seen, heard = np.repeat(example_pictures(inputs.image_size), 2, axis=0), example_sounds(inputs)
     batch = compare(lambda: by_onnx.localize(seen, heard), lambda: by_torch.localize(seen, heard), rounds=rounds)
     many = compare(_many_sounds(by_onnx, seen, heard), _many_sounds(by_torch, seen, heard), rounds=rounds)
     return Result(
         "exported",
         f"{'small encoders' if how.quick else 'ResNet-18 pair'}, one answer of a new process",
-        "ONNX file, no torch",
+        "exported, no torch",
         "weights, torch",
         1,
         "answers",

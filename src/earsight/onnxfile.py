@@ -1,8 +1,9 @@
-"""Localization models as ONNX files: what they say of themselves, and how they are run. No torch here.
+"""Exported models: what they say of themselves, and how their ONNX graphs are run. No torch here.
 
-A file may be a stranger's. Its graph is checked before a runtime reads it (onnxgraph.py); what it computes then has a
-limit of memory in onnxruntime's own allocator, and of time by its stop flag, in this process: both cost nothing, where
-a process with limits would need its own copy of the runtime. One operator cannot be stopped, but has to fit the memory.
+An export may be a stranger's. Its graphs are checked before a runtime reads them (onnxgraph.py); what they compute then
+has a limit of memory in onnxruntime's own allocator, and of time by its stop flag, in this process: both cost nothing,
+where a process with limits would need its own copy of the runtime. One operator cannot be stopped, but has to fit the
+memory.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future, wait
 from functools import cache
 from pathlib import Path
@@ -21,23 +22,21 @@ import numpy.typing as npt
 
 from earsight.config import Inputs, from_json, need
 from earsight.errors import CheckpointError, EarsightError, UsageError, how_to_install
-from earsight.files import local_path, parse_json
+from earsight.files import local_path, read_json
 from earsight.header import unusable
 from earsight.onnxgraph import need_plain_graph
 from earsight.predict import pairs
 from earsight.resampling import squeezed
 from earsight.types import F32, U8, Bounds, MapArrays
 
-FORMAT = 1
-KEY = "earsight"
-"""Of the file's metadata, under which earsight's JSON is."""
-SUFFIX = ".onnx"
-SEEN, KNOWN = "seen_", "known_"
-"""Before the numbers of the outputs that hold what was made of pictures alone, and of the inputs that take it back."""
+FORMAT = 2
+CONFIG = "config.json"
+PICTURE, SOUND, COMPARE, WHOLE = "picture.onnx", "sound.onnx", "compare.onnx", "model.onnx"
+"""Files of an export: three graphs of a method that compares features, or the whole of another."""
 MEMORY = 4 << 30
 """Bytes that all models of a process may take for their values."""
 SECONDS = 300.0
-"""Time for the answers to one call."""
+"""Time for one graph's answers to one call."""
 TICK = 0.2
 """Seconds after which Ctrl-C and the time limit are looked for."""
 GRACE = 5.0
@@ -48,10 +47,11 @@ MOST_SIDE = 1024
 """Longest side of a map."""
 AGAIN = "Write it again: earsight export WEIGHTS"
 INSTALL = f"Install them, {how_to_install('onnx')}"
+Arrays = dict[str, Any]
 
 
 class OnnxModel:
-    """A session of onnxruntime with the settings that its file carries.
+    """An exported model, run by onnxruntime with the settings that its folder carries.
 
     Args:
         path: what `earsight export` wrote.
@@ -60,69 +60,107 @@ class OnnxModel:
     """
 
     def __init__(self, path: Path, device: str = "auto", threads: int = 0) -> None:
-        self._path, self._runtime = local_path(path), _runtime()
-        self._session = _opened(self._runtime, self._path, device, threads)
-        header = _parsed(self._session.get_modelmeta().custom_metadata_map.get(KEY), path)
-        self.meta: dict[str, Any] = header
-        self.name: str = header["method"]
-        self.inputs: Inputs = _inputs(header["inputs"], path)
-        self._bounds, self._native = (_bounds(header.get(key), path) for key in ("bounds", "native_bounds"))
-        self._given = {one.name for one in self._session.get_inputs()}
-        gives = [one.name for one in self._session.get_outputs()]
-        self._asked = [name for name in gives if not name.startswith(SEEN)]
-        self._keeps = [name for name in gives if name.startswith(SEEN)]
-        self._last: tuple[bytes, dict[str, Any]] = b"", {}
-        """The picture of the last question that had only one, and what was made of it."""
-        needed = {"frames", "waveforms", "picture", "sound"}
-        if not self._given <= needed or "dense" not in self._asked:
-            raise CheckpointError(
-                f"Expected a model from {', '.join(sorted(needed))} to dense, but got other names in {path}. {AGAIN}"
-            )
-        self._given |= {one.name for one in self._session.get_overridable_initializers()}
+        self._path = local_path(path)
+        self.meta: dict[str, Any] = read_config(self._path)
+        self.name: str = self.meta["method"]
+        self.inputs: Inputs = _inputs(self.meta["inputs"], path)
+        self._bounds, self._native = (_bounds(self.meta.get(key), path) for key in ("bounds", "native_bounds"))
+        names = (PICTURE, SOUND, COMPARE) if (self._path / COMPARE).is_file() else (WHOLE,)
+        self._graphs = {name: _Graph(self._path / name, device, threads) for name in names}
+        if "dense" not in self._graphs[names[-1]].outputs:
+            raise CheckpointError(f"Expected a graph that gives dense maps, but {path} / {names[-1]} has none. {AGAIN}")
+        self._last: tuple[bytes, Arrays] | None = None
+        """The picture of the last call that had only one, and its features."""
 
     def see(self, picture: U8) -> U8:
         """What the model sees of a picture (3, H, W): uint8 (3, S, S)."""
         return squeezed(picture, self.inputs.image_size)
 
     def localize(
-        self,
-        frames: U8,
-        waveforms: F32,
-        picture: npt.ArrayLike | None = None,
-        sound: npt.ArrayLike | None = None,
+        self, frames: U8, waveforms: F32, picture: npt.ArrayLike | None = None, sound: npt.ArrayLike | None = None
     ) -> MapArrays:
         """Answers for pictures uint8 (P, 3, S, S) and sounds float32 (M, N).
 
         Each picture goes with the sound at its place, unless `picture` (B,) and `sound` (B,) say which goes with which:
-        one picture with a hundred sounds is then looked at once, and not again when the last question was about it too.
+        one picture with a hundred sounds is then encoded once, and not again when the last call was about it too.
         """
-        seen, heard = pairs(len(frames), len(waveforms), picture, sound)
-        feeds = {"frames": frames, "waveforms": waveforms, "picture": seen, "sound": heard}
-        wanted = self._asked
-        if self._keeps and len(frames) == 1:
-            last, known = self._last
-            if last == (now := frames.tobytes()):  # no picture at all, then, but what was made of it
-                feeds["frames"] = frames[:0]
-                feeds |= known
-            else:
-                wanted = [*self._asked, *self._keeps]
-        values = self._run(wanted, {name: feeds[name] for name in feeds if name in self._given})
-        out = dict(zip(wanted, values, strict=True))
-        self._check(out, len(seen))
-        if len(wanted) > len(self._asked):
-            self._last = now, {KNOWN + name.removeprefix(SEEN): out[name] for name in self._keeps}
-        same = "native" not in out
-        own = self._bounds if same else self._native
-        return MapArrays(out["dense" if same else "native"], out["dense"], self._bounds, out.get("confidence"), own)
+        of_picture, of_sound = pairs(len(frames), len(waveforms), picture, sound)
+        if WHOLE in self._graphs:
+            graph = self._graphs[WHOLE]
+            out = graph.run({"pictures": frames[of_picture], "sounds": waveforms[of_sound]})
+        else:
+            image = self._image_features(frames)
+            audio = self._graphs[SOUND].features({"sounds": waveforms})
+            rows = {name: x[of_picture] for name, x in image.items()} | {name: x[of_sound] for name, x in audio.items()}
+            out = self._graphs[COMPARE].run(rows)
+        self._check(out, len(of_picture))
+        native, bounds = out["dense"], self._bounds
+        if "native" in out:
+            native, bounds = out["native"], self._native
+        return MapArrays(native, out["dense"], self._bounds, out.get("confidence"), bounds)
 
-    def _run(self, wanted: Sequence[str], feeds: Mapping[str, Any]) -> list[Any]:
+    def _image_features(self, frames: U8) -> Arrays:
+        key = frames.tobytes() if len(frames) == 1 else b""
+        if key and self._last is not None and self._last[0] == key:
+            return self._last[1]
+        features = self._graphs[PICTURE].features({"pictures": frames})
+        if key:
+            self._last = key, features
+        return features
+
+    def _check(self, out: Arrays, pairs: int) -> None:
+        """Refuse answers that are no maps, and no confidences, of so many pairs."""
+        for name in [one for one in ("dense", "native", "confidence") if one in out]:
+            value, rank = out[name], 1 if name == "confidence" else 3
+            shape, kind = np.shape(value), getattr(value, "dtype", type(value).__name__)
+            fits = len(shape) == rank and shape[0] == pairs and all(1 <= side <= MOST_SIDE for side in shape[1:])
+            if kind != np.float32 or not fits:
+                what = f"({pairs},)" if rank == 1 else f"({pairs}, h, w) with sides up to {MOST_SIDE}"
+                raise CheckpointError(
+                    f"Expected {name} as float32 {what} from {self._path}, but got {kind} {shape}. {AGAIN}"
+                )
+        if "confidence" in out and not np.isfinite(out["confidence"]).all():
+            raise CheckpointError(
+                f"Expected finite confidences from {self._path}, but got NaN or infinity. Check the weights."
+            )
+
+
+class _Graph:
+    """One graph, run within limits. Inputs and outputs go by their names; inputs that it does not use are left out."""
+
+    def __init__(self, path: Path, device: str, threads: int) -> None:
+        self._path, self._runtime = path, _runtime()
+        self._session = _opened(self._runtime, path, device, threads)
+        self._inputs = [one.name for one in self._session.get_inputs()]
+        self.outputs = [one.name for one in self._session.get_outputs()]
+
+    def run(self, inputs: Mapping[str, Any]) -> Arrays:
+        """The outputs by name."""
+        missing = [name for name in self._inputs if name not in inputs]
+        if missing:
+            raise CheckpointError(
+                f"Expected a graph of {', '.join(inputs)}, but {self._path} asks for {', '.join(missing)}. {AGAIN}"
+            )
+        return dict(zip(self.outputs, self._run({name: inputs[name] for name in self._inputs}), strict=True))
+
+    def features(self, inputs: Mapping[str, Any]) -> Arrays:
+        """The outputs by name, each with a row for each row of the one input."""
+        out, (rows,) = self.run(inputs), (len(value) for value in inputs.values())
+        for name, value in out.items():
+            if np.shape(value)[:1] != (rows,):
+                raise CheckpointError(
+                    f"Expected {rows} rows of {name} from {self._path}, but got {np.shape(value)}. {AGAIN}"
+                )
+        return out
+
+    def _run(self, feeds: Mapping[str, Any]) -> list[Any]:
         """The outputs, computed by another thread, so that Ctrl-C and the time limit reach this one."""
         options, answer = self._runtime.RunOptions(), Future[list[Any]]()
         options.log_severity_level = NO_LOG
 
         def work() -> None:
             try:
-                answer.set_result(self._session.run(wanted, feeds, options))
+                answer.set_result(self._session.run(self.outputs, feeds, options))
             except BaseException as error:  # raised below
                 answer.set_exception(error)
 
@@ -146,30 +184,33 @@ class OnnxModel:
             ) from error
         return answer.result()
 
-    def _check(self, out: Mapping[str, Any], pairs: int) -> None:
-        """Refuse answers that are no maps, and no confidences, of so many pairs."""
-        for name in self._asked:
-            value, rank = out[name], 1 if name == "confidence" else 3
-            shape, kind = np.shape(value), getattr(value, "dtype", type(value).__name__)
-            fits = len(shape) == rank and shape[0] == pairs and all(1 <= side <= MOST_SIDE for side in shape[1:])
-            if kind != np.float32 or not fits:
-                what = f"({pairs},)" if rank == 1 else f"({pairs}, h, w) with sides up to {MOST_SIDE}"
-                raise CheckpointError(
-                    f"Expected {name} as float32 {what} from {self._path}, but got {kind} {shape}. {AGAIN}"
-                )
-        if "confidence" in out and not np.isfinite(out["confidence"]).all():
-            raise CheckpointError(
-                f"Expected finite confidences from {self._path}, but got NaN or infinity. Check the weights."
-            )
 
+def is_export(path: Path | str) -> bool:
+    """Whether a path is a folder that `earsight export` wrote.
 
-def is_onnx(path: Path | str) -> bool:
-    """Whether a path names an ONNX file.
-
-    >>> is_onnx("model.onnx"), is_onnx("run/weights.safetensors")
-    (True, False)
+    >>> is_export("run/weights.safetensors")
+    False
     """
-    return Path(path).suffix.lower() == SUFFIX
+    return (Path(path) / CONFIG).is_file()
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """What an exported model says of itself, checked."""
+    if not (path / CONFIG).is_file():
+        what = "a file" if path.is_file() else "a folder without it" if path.is_dir() else "nothing"
+        raise CheckpointError(f"Expected an exported model, a folder with {CONFIG}, but {path} is {what}. {AGAIN}")
+    try:
+        header = read_json(path / CONFIG)
+    except ValueError as error:
+        raise CheckpointError(f"Expected JSON in {path / CONFIG}, but got: {error}. {AGAIN}") from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        got = header.get("format") if isinstance(header, dict) else type(header).__name__
+        raise CheckpointError(f"Expected an export of format {FORMAT}, but {path} has {got}. {AGAIN}")
+    kinds = {"method": str, "inputs": dict, "versions": dict}
+    wrong = unusable(header, kinds)
+    if wrong:
+        raise CheckpointError(f"Expected {', '.join(kinds)} in {path}, but got no usable {', '.join(wrong)}. {AGAIN}")
+    return header
 
 
 def _runtime() -> Any:
@@ -224,23 +265,6 @@ def _providers(runtime: Any, device: str) -> list[Any]:
     need(has or not device.startswith("cuda"), "a GPU that onnxruntime can use for device cuda", "none", do)
     on_gpu = ("CUDAExecutionProvider", {"gpu_mem_limit": MEMORY})
     return [*([on_gpu] if has and device != "cpu" else []), "CPUExecutionProvider"]
-
-
-def _parsed(text: str | None, path: Path) -> dict[str, Any]:
-    if text is None:
-        raise CheckpointError(f"Expected a file that earsight exported, but {path} says nothing of earsight. {AGAIN}")
-    try:
-        header = parse_json(text)
-    except ValueError as error:
-        raise CheckpointError(f"Expected JSON in the metadata of {path}, but got: {error}. {AGAIN}") from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        got = header.get("format") if isinstance(header, dict) else type(header).__name__
-        raise CheckpointError(f"Expected an export of format {FORMAT}, but {path} has {got}. {AGAIN}")
-    kinds = {"method": str, "inputs": dict, "versions": dict}
-    wrong = unusable(header, kinds)
-    if wrong:
-        raise CheckpointError(f"Expected {', '.join(kinds)} in {path}, but got no usable {', '.join(wrong)}. {AGAIN}")
-    return header
 
 
 def _inputs(values: dict[str, Any], path: Path) -> Inputs:

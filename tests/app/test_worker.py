@@ -95,7 +95,7 @@ def test_clip_over_its_time_is_stopped(weights: Path, clips: Path, tmp_path: Pat
 def test_exported_model_answers_as_its_weights_do(weights: Path, worker: Worker, clips: Path, tmp_path: Path) -> None:
     from earsight.export import export_onnx
 
-    exported = Worker([export_onnx(weights, tmp_path / "model.onnx").path], "cpu", LIMITS, tmp_path)
+    exported = Worker([export_onnx(weights, tmp_path / "model").path], "cpu", LIMITS, tmp_path)
     try:
         (of_weights,) = worker.ask(clips / "good.mp4", None, _folder(tmp_path / "a"), lambda share: None)
         for name in ("b", "c"):  # a child loads it each time
@@ -170,7 +170,7 @@ def test_a_cancelled_clip_ends_at_once_and_the_next_one_is_worked_on(
 def test_exported_models_are_served_without_torch(weights: Path, clips: Path, tmp_path: Path) -> None:
     from earsight.export import export_onnx
 
-    exported = export_onnx(weights, tmp_path / "model.onnx").path
+    exported = export_onnx(weights, tmp_path / "model").path
     code = (
         "import json, sys; sys.modules['torch'] = None\n"
         "import earsight.app.server, earsight.app.jobs, earsight.app.samples\n"

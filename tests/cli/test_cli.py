@@ -276,7 +276,7 @@ def test_python_calls_refuse_urls_too() -> None:
             Score(maps=Path("m.npz"), on="toybox", protocol=("paper",), bounds=(-1.0, 1.0), allow_missing=True),
             "m.npz --on toybox --protocol paper --bounds -1.0 1.0 --allow-missing",
         ),
-        (Localize(weights=Path("w.onnx"), inputs=(Path("a b.mp4"),), every=0.5), "w.onnx 'a b.mp4' --every 0.5"),
+        (Localize(weights=Path("exported"), inputs=(Path("a b.mp4"),), every=0.5), "exported 'a b.mp4' --every 0.5"),
         (Demo(), ""),
         (DataCheck(spec="folder", data=Path("d"), limit=3), "folder --data d --limit 3"),
     ],

@@ -14,18 +14,19 @@ Captured = pytest.CaptureFixture[str]
 
 @pytest.fixture(scope="module")
 def exported(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("exported") / "tiny.onnx"
+    out = tmp_path_factory.mktemp("exported") / "tiny"
     assert main(["export", str(weights), "-o", str(out)]) == 0
     return out
 
 
 @pytest.mark.slow
 def test_an_export_tells_how_near_to_torch_it_is(weights: Path, tmp_path: Path, capsys: Captured) -> None:
-    out = tmp_path / "folder" / "tiny.onnx"
+    out = tmp_path / "folder" / "tiny"
     assert main(["export", str(weights), "--out", str(out), "--opset", "19", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["file"] == str(out)
-    assert (told["method"], told["opset"], told["bytes"]) == ("slavc", 19, out.stat().st_size)
+    assert told["folder"] == str(out)
+    size = sum(file.stat().st_size for file in out.iterdir())
+    assert (told["method"], told["opset"], told["bytes"]) == ("slavc", 19, size)
     assert told["difference"] <= 1e-4
 
 
@@ -67,7 +68,7 @@ def test_the_file_tells_what_it_is(exported: Path, capsys: Captured) -> None:
 def test_nothing_is_replaced_unasked(weights: Path, exported: Path, capsys: Captured) -> None:
     before = exported.stat().st_mtime_ns
     assert main(["export", str(weights), "-o", str(exported)]) == 2
-    assert "Expected no file at" in capsys.readouterr().err
+    assert "Expected no export at" in capsys.readouterr().err
     assert exported.stat().st_mtime_ns == before
     assert main(["export", str(weights), "-o", str(exported), "--force"]) == 0
     got = capsys.readouterr()
@@ -75,9 +76,11 @@ def test_nothing_is_replaced_unasked(weights: Path, exported: Path, capsys: Capt
     assert f"next: earsight localize {exported}" in got.err
 
 
-def test_other_endings_are_refused(weights: Path, tmp_path: Path, capsys: Captured) -> None:
-    assert main(["export", str(weights), "-o", str(tmp_path / "tiny.pt")]) == 2
-    assert "Expected an output name that ends in .onnx" in capsys.readouterr().err
+def test_other_folders_are_not_replaced(weights: Path, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "photo.jpg").write_bytes(b"mine")
+    assert main(["export", str(weights), "-o", str(tmp_path), "--force"]) == 2
+    assert "Expected a new or empty folder at" in capsys.readouterr().err
+    assert (tmp_path / "photo.jpg").read_bytes() == b"mine"
 
 
 def test_an_object_prior_needs_the_weights(exported: Path, media: Path, tmp_path: Path, capsys: Captured) -> None:

@@ -45,7 +45,7 @@ def without_extras(*commands: list[str]) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def exported(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("exported") / "tiny.onnx"
+    out = tmp_path_factory.mktemp("exported") / "tiny"
     assert main(["export", str(weights), "-o", str(out)]) == 0
     return out
 
@@ -121,9 +121,9 @@ def test_scores_and_comparisons_need_no_extra(maps: Path, tmp_path: Path) -> Non
         (["eval", "w.safetensors", "--on", "toybox"], "train"),
         (["demo"], "train"),
         (["import", "latest.pth", "-o", "w.safetensors"], "train"),
-        (["export", "w.safetensors", "-o", "w.onnx"], "train"),
+        (["export", "w.safetensors", "-o", "exported"], "export"),
         (["localize", "w.safetensors", "clip.mp4"], "train"),
-        (["localize", "w.onnx", "clip.mp4", "--object-prior", "0.9"], "train"),
+        (["localize", "w.safetensors", "clip.mp4", "--object-prior", "0.9"], "train"),
         (["list", "presets"], "train"),
         (["data", "prepare", "toybox", "-o", "pack"], "train"),
         (["app", "w.onnx"], "app"),

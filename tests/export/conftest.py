@@ -10,6 +10,6 @@ from earsight.export import Exported, export_onnx
 
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    """EZ-VSL as ONNX, with its weights beside it."""
+    """EZ-VSL exported to the folder `tiny`, next to its weights."""
     folder = tmp_path_factory.mktemp("exported")
-    return export_onnx(small.weights(folder / "tiny.safetensors"), folder / "tiny.onnx")
+    return export_onnx(small.weights(folder / "tiny.safetensors"), folder / "tiny")

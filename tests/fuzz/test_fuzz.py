@@ -547,7 +547,7 @@ def _exported(folder: Path) -> None:
     small = importlib.import_module("small")
     from earsight.export import export_onnx
 
-    export_onnx(small.weights(folder / "model.safetensors"), folder / "model.onnx")
+    export_onnx(small.weights(folder / "model.safetensors"), folder / "model")
 
 
 def _coco(folder: Path) -> None:
@@ -581,7 +581,11 @@ def formats() -> dict[str, Format]:
             ),
             1,
         ),
-        "onnx": Format(_exported, ("model.onnx",), (("show", "model.onnx"), ("localize", "model.onnx", *pictured))),
+        "onnx": Format(
+            _exported,
+            ("model/picture.onnx", "model/compare.onnx", "model/config.json"),
+            (("show", "model"), ("localize", "model", *pictured)),
+        ),
         "pack": Format(
             _copied("pack"),
             ("folder-test/pack.json", "earsight-pack.txt"),

@@ -175,7 +175,7 @@ def test_a_localizer_tells_what_it_is(trusting: Localizer, localizer: Localizer)
 
 def test_an_exported_model_shows_itself_without_torch(make_weights: Callable[..., Path], tmp_path: Path) -> None:
     weights = make_weights(-1.0)
-    exported = export_onnx(weights, tmp_path / "model.onnx").path
+    exported = export_onnx(weights, tmp_path / "model").path
     code = (
         "import sys, numpy as np; from earsight import Localizer; "
         f"one = Localizer.load({str(exported)!r}); "

@@ -55,7 +55,7 @@ print([main(line.split()) for line in sys.stdin.read().splitlines()])
 @pytest.fixture(scope="session")
 def exported(make_weights: Callable[..., Path]) -> Path:
     weights = make_weights(-1.0)
-    return export_onnx(weights, weights.with_suffix(".onnx")).path
+    return export_onnx(weights, weights.with_suffix("")).path
 
 
 def test_videos_pictures_and_failures_work_where_these_modules_are_missing(exported: Path, tmp_path: Path) -> None:
@@ -86,8 +86,8 @@ def both(folder: Path, inputs: Inputs, encoders: Encoders, protocol: str) -> tup
     config = slavc.Config(encoders=encoders)
     meta = {"protocol": protocol, "calibration": {"threshold": 0.5}}
     save_weights(folder / "a.safetensors", slavc.Model(config, inputs), "slavc", config, meta)
-    export_onnx(folder / "a.safetensors", folder / "a.onnx")
-    return Localizer.load(folder / "a.safetensors", "cpu"), Localizer.load(folder / "a.onnx", "cpu")
+    export_onnx(folder / "a.safetensors", folder / "a")
+    return Localizer.load(folder / "a.safetensors", "cpu"), Localizer.load(folder / "a", "cpu")
 
 
 def agree(by_torch: Localizer, by_onnx: Localizer, count: int) -> None:

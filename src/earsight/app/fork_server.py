@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from earsight.app.job import Progress, localize_clip
 from earsight.app.limits import MB, PageLimits
 from earsight.errors import EarsightError, MediaError
-from earsight.onnxfile import is_onnx
+from earsight.onnxfile import is_export
 
 if TYPE_CHECKING:
     from earsight.localize import Localizer
@@ -92,7 +92,7 @@ class _Model:
     def __init__(self, path: str) -> None:
         from earsight.localize import Localizer
 
-        self.path, self.exported = path, is_onnx(path)
+        self.path, self.exported = path, is_export(path)
         if not self.exported:
             import torch
 

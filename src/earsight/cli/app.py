@@ -52,10 +52,10 @@ class App:
 def run(settings: App) -> int:
     """Serve the page until Ctrl-C or SIGTERM."""
     from earsight.app.limits import PageLimits
-    from earsight.onnxfile import is_onnx
+    from earsight.onnxfile import is_export
 
     require("app")
-    if not all(map(is_onnx, settings.weights)):
+    if not all(map(is_export, settings.weights)):
         require("train", "torch", "torchvision")
     from earsight.app.server import LOOPBACK, Address, serving
 

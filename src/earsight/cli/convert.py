@@ -14,7 +14,7 @@ from earsight.cli.settings import Switch, command_line, require, word
 from earsight.config import need
 from earsight.errors import UsageError
 from earsight.escape import visible
-from earsight.files import refuse_existing
+from earsight.onnxfile import is_export
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +36,12 @@ class Import:
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """Write weights as one ONNX file, checked against torch, to localize with where there is no torch."""
+    """Write weights as a folder of ONNX graphs, checked against torch, to localize with where there is no torch."""
 
     weights: Annotated[Path, tyro.conf.Positional, word("WEIGHTS", default=None)]
     """Weights file or folder of a run."""
-    out: Annotated[Path, word("FILE", "-o", default=None)]
-    """The .onnx file to write."""
+    out: Annotated[Path, word("DIR", "-o", default=None)]
+    """The folder to write."""
     opset: Annotated[int, word("N", default=None)] = 18
     """Version of ONNX's operators; 18 runs on every runtime since 2023."""
     force: Switch = False
@@ -70,16 +70,25 @@ def run_import(settings: Import) -> int:
 
 def run_export(settings: Export) -> int:
     out = settings.out
-    need(out.suffix == ".onnx", "an output name that ends in .onnx", out, "Add the ending.")
-    refuse_existing([out], settings.force)
-    require("train", "torch", "torchvision")
+    refuse_folder(out, settings.force)
+    require("export", "onnx", "onnxscript", "torch")
     from earsight.export import export_onnx
 
     done = export_onnx(settings.weights, out, settings.opset)
     facts = {"method": done.method, "opset": done.opset, "bytes": done.size, "difference": done.difference}
     said = {**facts, "difference": f"{done.difference:.1e} at most from torch"}
-    present(done.path, settings, {"file": str(done.path), **facts}, said)
+    present(done.path, settings, {"folder": str(done.path), **facts}, said)
     return 0
+
+
+def refuse_folder(out: Path, force: bool) -> None:
+    """Refuse to replace anything but an export, and that only if asked to."""
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    if not is_export(out):
+        raise UsageError(f"Expected a new or empty folder at {out}, but there is something else. Name another --out.")
+    if not force:
+        raise UsageError(f"Expected no export at {out}, but there is one. Pass --force to replace it.")
 
 
 def present(written: Path, settings: Import | Export, values: dict[str, Any], said: dict[str, Any]) -> None:

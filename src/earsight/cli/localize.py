@@ -26,7 +26,7 @@ class Localize:
     """Show where the sound comes from, in videos and folders of them, or in a picture with a sound."""
 
     weights: Annotated[Path | None, tyro.conf.Positional, word("WEIGHTS")] = None
-    """Weights file, folder of a run, or exported .onnx file."""
+    """Weights file, folder of a run, or exported folder."""
     inputs: Annotated[Many, word("INPUT")] = ()
     """Video files or folders."""
     image: Annotated[Path | None, word("FILE")] = None
@@ -161,6 +161,7 @@ def present(summary: Summary, localizer: Localizer, settings: Localize) -> int:
 def need_weights_first(settings: Localize) -> Path:
     """The weights; a command without them is refused, also where it begins with a media file or a folder of them."""
     from earsight.media.accept import kind_of
+    from earsight.onnxfile import is_export
 
     weights = settings.weights
     kind = None if weights is None else kind_of(weights)
@@ -171,14 +172,15 @@ def need_weights_first(settings: Localize) -> Path:
         got = f"{weights} is a {kind}" if weights else "got none"
         raise UsageError(
             f"Expected weights first, but {got}: earsight localize WEIGHTS {rest or 'VIDEO'}. "
-            "Weights are a file, the folder of a run, or an exported .onnx file."
+            "Weights are a file, the folder of a run, or an exported folder."
         )
+    if is_export(weights):
+        return weights
     if weights.is_dir():
         from earsight.header import find_weights
 
         find_weights(weights)  # what is wrong with it is said before what else is missing
-    if weights.suffix != ".onnx":
-        require("train", "torch", "torchvision")
+    require("train", "torch", "torchvision")
     return weights
 
 

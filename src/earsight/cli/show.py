@@ -17,6 +17,7 @@ from earsight.cli.train import resuming
 from earsight.errors import EarsightError, UsageError
 from earsight.escape import visible
 from earsight.header import unusable
+from earsight.onnxfile import is_export, read_config
 
 STATES = ("state.pt", "state.previous.pt")
 LAST = 5
@@ -58,12 +59,14 @@ def look(path: Path) -> dict[str, Any]:
         )
     if path.name in ("run.json", "metrics.json"):
         return look_in(path.parent)
-    return {".safetensors": of_weights, ".onnx": of_exported}.get(path.suffix, of_media)(path)
+    return (of_weights if path.suffix == ".safetensors" else of_media)(path)
 
 
 def look_in(folder: Path) -> dict[str, Any]:
     from earsight.data.manifest import is_pack, splits_in
 
+    if is_export(folder):
+        return of_exported(folder)
     for name, read in {"run.json": of_run, "metrics.json": of_report, "weights.safetensors": of_weights}.items():
         if (folder / name).is_file():
             return read(folder)
@@ -94,9 +97,8 @@ def of_weights(path: Path) -> dict[str, Any]:
 
 
 def of_exported(path: Path) -> dict[str, Any]:
-    from earsight.onnxfile import OnnxModel
-
-    return {"kind": "exported", "path": str(path), "bytes": path.stat().st_size, **OnnxModel(path, "cpu").meta}
+    size = sum(file.stat().st_size for file in path.iterdir())
+    return {"kind": "exported", "path": str(path), "bytes": size, **read_config(path)}
 
 
 def weights_text(values: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from earsight.files import local_path
 from earsight.localize.inputs import is_silent, picture_of, sound_of
 from earsight.localize.regions import source_boxes, spread
 from earsight.localize.timeline import verdict_of
-from earsight.onnxfile import OnnxModel, is_onnx
+from earsight.onnxfile import OnnxModel, is_export
 from earsight.overlay import PixelBox
 from earsight.predict import predict
 from earsight.types import F32, U8, MapArrays, Mask
@@ -116,12 +116,12 @@ class Localizer:
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto", prior: ObjectPrior | None = None) -> Localizer:
-        """Load a weights file, a run's folder or an exported .onnx; "auto" takes the GPU when there is one.
+        """Load a weights file, a run's folder or an exported folder; "auto" takes the GPU when there is one.
 
         An exported model imports no torch. With `prior`, objects are added to the maps, and there is no threshold: that
         of the weights is of the method's own scores.
         """
-        if is_onnx(path):
+        if is_export(path):
             do = "Give the weights that it was exported from."
             need(prior is None, "weights of torch's with an object prior", path, do)
             return cls(OnnxModel(local_path(path), device), name=str(path))
