@@ -27,10 +27,10 @@ from torch.nn.functional import conv1d
 from earsight.checkpoint import Weights, load_weights, versions
 from earsight.config import Inputs, need, to_json
 from earsight.encoders.frontend import SILENCE, Spectrogram, density_window, tukey
-from earsight.errors import EarsightError, UsageError
+from earsight.errors import EarsightError, UsageError, how_to_install
 from earsight.header import find_weights
 from earsight.methods.base import Features, Method, TwoTower
-from earsight.onnxfile import COMPARE, CONFIG, FORMAT, INSTALL, PICTURE, SOUND, WHOLE, OnnxModel
+from earsight.onnxfile import COMPARE, CONFIG, FORMAT, PICTURE, SOUND, WHOLE, OnnxModel
 from earsight.types import F32, U8, Maps
 
 OPSET = 18
@@ -199,7 +199,8 @@ def _newest_opset() -> int:
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise UsageError(
-            f"Expected onnx, onnxscript and onnxruntime, to export and check, but one is not here ({error}). {INSTALL}"
+            f"Expected onnx, onnxscript and onnxruntime, to export and check, but one is not here ({error}). "
+            f"Install them: {how_to_install('export')}"
         ) from error
     return int(onnx.defs.onnx_opset_version())
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from earsight.config import Inputs, from_json, need
-from earsight.errors import CheckpointError, EarsightError, UsageError, how_to_install
+from earsight.errors import CheckpointError, EarsightError, UsageError
 from earsight.files import local_path, read_json
 from earsight.header import unusable
 from earsight.onnxgraph import need_plain_graph
@@ -46,7 +46,6 @@ NO_LOG = 4
 MOST_SIDE = 1024
 """Longest side of a map."""
 AGAIN = "Write it again: earsight export WEIGHTS"
-INSTALL = f"Install them, {how_to_install('onnx')}"
 Arrays = dict[str, Any]
 
 
@@ -218,7 +217,8 @@ def _runtime() -> Any:
         import onnxruntime
     except ImportError as error:
         raise UsageError(
-            f"Expected onnxruntime, to localize with an ONNX file, but it is not here ({error}). {INSTALL}"
+            f"Expected onnxruntime, to localize with an exported model, but it is not here ({error}). "
+            "Install it: pip install onnxruntime"
         ) from error
     return onnxruntime
 
