@@ -6,6 +6,8 @@ import runpy
 import tomllib
 from pathlib import Path
 
+from earsight.cli.settings import EXTRAS
+
 ROOT = Path(__file__).parents[1]
 SETUP = runpy.run_path(str(ROOT / "setup.py"))
 HOME = "https://example.org/me/earsight"
@@ -34,5 +36,5 @@ def test_every_picture_of_readme_is_found_by_its_address() -> None:
 
 def test_extras_are_those_that_the_messages_name() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert {"app", "onnx"} <= set(project["optional-dependencies"])
+    assert set(EXTRAS) <= set(project["optional-dependencies"])
     assert any(one.startswith("Programming Language :: Python :: 3.13") for one in project["classifiers"])
