@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from earsight import registry
 from earsight.data.clips import ClipSet, Some
-from earsight.errors import DataError
+from earsight.errors import DataError, UsageError
 from earsight.metrics import loc_acc, max_f1
 from earsight.metrics.base import Records, defined
 from earsight.protocols import Protocol
@@ -77,12 +78,11 @@ class Evaluation:
         clip_set: ClipSet,
         protocol: Protocol,
         *,
-        audio: str = "real",
-        model: str = "model",
         failures: Failures = (),
         warnings: tuple[str, ...] = (),
+        metrics: Sequence[str] = (),
     ) -> Evaluation:
-        """Measure records of a set's clips."""
+        """Measure records of a set's clips, as a model's on the real sound; `metrics` are from outside the package."""
         positive = records.where(records.positives)
         bare = len(
             {row.id for row in clip_set.rows if row.positive and not row.boxes}.intersection(positive.id.tolist())
@@ -96,13 +96,12 @@ class Evaluation:
             clip_set.name,
             (clip_set if whole else Some(clip_set, at)).list_hash(),
             protocol,
-            audio,
+            "real",
             records,
-            measure(records, protocol),
+            measure(records, protocol, metrics),
             max_f1.floor(records, protocol),
             loc_acc.ceiling(positive.area, protocol, positive.support),
             failures,
-            model,
             rows=len(clip_set),
             warnings=warnings,
             full_list_hash="" if whole else clip_set.list_hash(),
@@ -150,15 +149,23 @@ def need_truth(clip_set: ClipSet) -> None:
         )
 
 
-def measure(records: Records, protocol: Protocol) -> dict[str, float]:
-    """Every metric of the metrics folder on these records."""
+def measure(records: Records, protocol: Protocol, metrics: Sequence[str] = ()) -> dict[str, float]:
+    """Every metric of the metrics folder on these records, and those of modules from outside the package."""
     numbers: dict[str, float] = {}
-    for name in registry.names("metric"):
-        numbers.update(registry.load("metric", name).compute(records, protocol))
+    for name in (*registry.names("metric"), *metrics):
+        found = registry.load("metric", name).compute(records, protocol)
+        if twice := sorted(set(found) & set(numbers)):
+            raise UsageError(
+                f"Expected numbers with names of their own from the metric {name}, but got {twice[0]}, which there is "
+                "already. Rename it."
+            )
+        numbers.update(found)
     return numbers
 
 
-def center_prior(clip_set: ClipSet, protocol: Protocol, unreadable: Failures = ()) -> Evaluation:
+def center_prior(
+    clip_set: ClipSet, protocol: Protocol, unreadable: Failures = (), metrics: Sequence[str] = ()
+) -> Evaluation:
     """The centre prior as an evaluation: what pointing at the middle of every picture scores. Reads no media.
 
     Clips that are `unreadable` for the models beside it are left out here too.
@@ -173,6 +180,7 @@ def center_prior(clip_set: ClipSet, protocol: Protocol, unreadable: Failures = (
         rows = used[start : start + AT_ONCE]
         maps = np.broadcast_to(one, (len(rows), *one.shape))
         own = np.ones(len(rows), np.float32)
-        parts += score(MapArrays(maps, maps, (0.0, 1.0), own), rows, [protocol], sizes=True)
+        parts += score(MapArrays(maps, maps, (0.0, 1.0), own), rows, [protocol], True, metrics)
     records = Records.concat(parts)
-    return Evaluation.of(records, clip_set, protocol, audio="none", failures=unreadable, model="centre prior")
+    prior = Evaluation.of(records, clip_set, protocol, failures=unreadable, metrics=metrics)
+    return replace(prior, audio="none", model="centre prior")

@@ -56,6 +56,8 @@ class EvalSettings:
     """Clips known to be so. They are not tried again, and a control exchanges sounds among the others."""
     together: bool = False
     """The processes of a torchrun share the batches, and each gets the answer of one; otherwise each works alone."""
+    metrics: tuple[str, ...] = ()
+    """Metrics from outside the package that are measured too, by the names of their modules."""
     name: str = "model"
     """What to call the model in tables."""
     warnings: tuple[str, ...] = ()
@@ -100,7 +102,7 @@ def evaluate_all(
 
     def scored(made: PendingMaps) -> _Part:
         maps, index = made.result()
-        records = score(maps, [tried.rows[i] for i in index], protocols, settings.sizes)
+        records = score(maps, [tried.rows[i] for i in index], protocols, settings.sizes, settings.metrics)
         return _Part(index[0], records, maps if settings.keep_maps else None)
 
     with _evaluating(placed(model, device)), torch.inference_mode(), _scoring_thread(device) as thread:
@@ -140,9 +142,15 @@ def evaluate_all(
     found = []
     for i, protocol in enumerate(protocols):
         records = Records.concat([part.records[i] for part in parts])
-        told = {"audio": settings.audio, "model": settings.name}
-        one = Evaluation.of(records, clip_set, protocol, **told, failures=tuple(failures), warnings=settings.warnings)
-        found.append(replace(one, maps=kept))
+        one = Evaluation.of(
+            records,
+            clip_set,
+            protocol,
+            failures=tuple(failures),
+            warnings=settings.warnings,
+            metrics=settings.metrics,
+        )
+        found.append(replace(one, audio=settings.audio, model=settings.name, maps=kept))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +55,8 @@ class ScoreSettings:
     """Maps of clips that the set does not have are left out, and no reason to refuse the file."""
     sizes: bool = True
     """Measure fixed prediction sizes too."""
+    metrics: tuple[str, ...] = ()
+    """Metrics from outside the package that are measured too, by the names of their modules."""
     batch_size: int = 512
     """Most maps that are held at a time; changes no number."""
     warnings: tuple[str, ...] = ()
@@ -154,7 +156,7 @@ def score_file(
     outside: list[int] = []
     for at, maps in maps_file.batches(matched.rows, settings.batch_size):
         rows = [matched.rows[i] for i in at]
-        parts.append(score(maps, [clip_set.rows[i] for i in rows], protocols, settings.sizes))
+        parts.append(score(maps, [clip_set.rows[i] for i in rows], protocols, settings.sizes, settings.metrics))
         order += rows
         if maps.bounds is not None:
             low, high = maps.bounds
@@ -173,11 +175,12 @@ def score_file(
         warnings += (f"Maps of clips that are not in the list were left out: {_named(matched.extra)}",)
     back = np.argsort(np.array(order), kind="stable")
     failures = tuple((id, NO_MAP) for id in matched.missing)
-    named = {"audio": settings.audio, "model": visible(settings.name.strip()) or called(maps_file)}
+    name = visible(settings.name.strip()) or called(maps_file)
     found = []
     for i, protocol in enumerate(protocols):
         records = Records.concat([part[i] for part in parts]).where(back)
-        found.append(Evaluation.of(records, clip_set, protocol, **named, failures=failures, warnings=warnings))
+        one = Evaluation.of(records, clip_set, protocol, failures=failures, warnings=warnings, metrics=settings.metrics)
+        found.append(replace(one, audio=settings.audio, model=name))
     return found
 
 

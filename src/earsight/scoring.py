@@ -11,12 +11,15 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from earsight import registry
 from earsight.data.truth import Truth, rasterise
-from earsight.metrics.base import F64, SIZES, Records
+from earsight.errors import UsageError
+from earsight.metrics.base import EXTRA, F64, SIZES, ClipMap, Records
 from earsight.predict import confidences
 from earsight.protocols import Protocol
 from earsight.resampling import scaled, upsampled
@@ -30,11 +33,16 @@ THREADS = 8
 
 
 def score(
-    maps: Maps | MapArrays, rows: Sequence[Row], protocols: Sequence[Protocol], sizes: bool = False
+    maps: Maps | MapArrays,
+    rows: Sequence[Row],
+    protocols: Sequence[Protocol],
+    sizes: bool = False,
+    metrics: Sequence[str] = (),
 ) -> list[Records]:
     """Records of these maps (B, h, w) and rows under each protocol; with `sizes` also at fixed prediction sizes.
 
-    A map that all clips share (`np.broadcast_to`) is ranked once.
+    A map that all clips share (`np.broadcast_to`) is ranked once. Of `metrics` from outside the package, those with a
+    `per_clip` are asked about every map.
 
     >>> row = Row("a", boxes=((0.0, 0.0, 0.5, 1.0),))
     >>> left = np.array([[[1.0, 0.0], [1.0, 0.0]]], np.float32)
@@ -48,16 +56,17 @@ def score(
         same_size = maps.which(of)[0].shape[1:] == (protocol.size, protocol.size)
         how = () if same_size else (protocol.upsample, protocol.align_corners)
         groups.setdefault((of, protocol.size, *how), []).append(i)
+    asked = [module for name in metrics if hasattr(module := registry.load("metric", name), "per_clip")]
     truths = cache(lambda size: [rasterise(row.boxes if row.positive else (), size, row.consensus) for row in rows])
     found: dict[int, Records] = {}
     for (_, size, *_), at in groups.items():
         here = [protocols[i] for i in at]
         cuts, top = needed(here, size**2)
         cuts = list(dict.fromkeys([*cuts, *(_size_cuts(size**2) if sizes else [])]))
-        parts = [
-            _measured(maps[part], ranked, truths(size)[part], here, sizes)
-            for part, ranked in _ranked(maps, here[0], cuts, top)
-        ]
+        parts = []
+        for part, ranked in _ranked(maps, here[0], cuts, top):
+            chunk = _Chunk(maps[part], ranked, rows[part], truths(size)[part])
+            parts.append(_measured(chunk, here, sizes, asked))
         for i, columns in zip(at, zip(*parts, strict=True), strict=True):
             whole = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
             found[i] = Records.of(rows, **whole)
@@ -124,10 +133,20 @@ _scores = _Room()
 """The scores at the size of a protocol, of all maps that are scored at a time."""
 
 
+class _Chunk(NamedTuple):
+    """Some of the maps, their scores at a protocol's size, and what they are held against."""
+
+    maps: MapArrays
+    ranked: OrderStatistics
+    rows: Sequence[Row]
+    truths: Sequence[Truth]
+
+
 def _measured(
-    maps: MapArrays, ranked: OrderStatistics, truths: Sequence[Truth], protocols: Sequence[Protocol], sizes: bool
+    chunk: _Chunk, protocols: Sequence[Protocol], sizes: bool, metrics: Sequence[ModuleType]
 ) -> list[dict[str, F64]]:
     """The columns of records under each protocol."""
+    maps, ranked, _, truths = chunk
     need_finite(ranked.lowest, ranked.highest)
     area, support = np.array([truth.area for truth in truths]), np.array([truth.support for truth in truths])
     kept = [thresholds(ranked, protocol, support) for protocol in protocols]
@@ -152,8 +171,30 @@ def _measured(
         }
         if sizes:
             columns["by_size"] = np.stack([_ciou(counts[at.tobytes()], area, protocol) for at in fixed], axis=1)
+        for module in metrics:
+            columns |= _per_clip(chunk, protocol, level, module)
         out.append(columns)
     return out
+
+
+def _per_clip(chunk: _Chunk, protocol: Protocol, level: F32, module: ModuleType) -> dict[str, F64]:
+    """What a metric measures of each map, one column for each of its numbers."""
+    size = protocol.size
+    scores = chunk.ranked.flat.reshape(-1, size, size)
+    scores = scores.view()
+    scores.flags.writeable = False
+    found: list[dict[str, float]] = []
+    for row, truth, one, at in zip(
+        chunk.rows, chunk.truths, _for_all(scores, chunk.truths), _for_all(level, chunk.truths), strict=True
+    ):
+        numbers = module.per_clip(ClipMap(row, one, one >= at, truth.grid()), protocol)
+        if found and set(numbers) != set(found[0]):
+            raise UsageError(
+                f"Expected the same numbers for every clip from per_clip of {module.__name__}, but got "
+                f"{', '.join(numbers)} for '{row.id}' after {', '.join(found[0])}. Give NaN where one is undefined."
+            )
+        found.append(numbers)
+    return {f"{EXTRA}{name}": np.array([float(one[name]) for one in found]) for name in found[0]}
 
 
 def _size_cuts(pixels: int) -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
@@ -55,8 +54,8 @@ def records(count: int, seed: int = 0, kinds: tuple[str, ...] = ("positive", "ea
         by_size=by_size,
         peak=np.where(positive, random.integers(0, 3, count) / 2, np.nan),
     )
-    for column in fields(made):
-        getattr(made, column.name).flags.writeable = False
+    for name in made.names():
+        getattr(made, name).flags.writeable = False
     return made
 
 
@@ -133,7 +132,7 @@ def test_only_the_order_of_the_confidences_counts(name: str, protocol: str) -> N
     whole = records(60)
     expected = compute(name, whole, protocol)
     for change in (np.exp, np.arctan, lambda x: -5 + 100 * x):
-        columns = {column.name: getattr(whole, column.name) for column in fields(whole)}
+        columns = {name: getattr(whole, name) for name in whole.names()}
         changed = Records(**{**columns, "confidence": change(whole.confidence)})
         same(compute(name, changed, protocol), expected)
 

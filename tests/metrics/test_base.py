@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,8 +27,20 @@ def test_every_column_survives_a_file(make, tmp_path: Path) -> None:  # type: ig
     )
     records.write(tmp_path / "r.csv")
     back = Records.read(tmp_path / "r.csv")
-    for column in fields(Records):
-        np.testing.assert_array_equal(getattr(back, column.name), getattr(records, column.name))
+    for name in Records.names():
+        np.testing.assert_array_equal(getattr(back, name), getattr(records, name))
+
+
+def test_columns_of_a_metric_follow_their_clips(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    records = replace(make(["positive", "hard"], [0.5, 0.6], [1, np.nan]), extra={"own": np.array([0.25, np.nan])})
+    records.write(tmp_path / "r.csv")
+    assert "clip/own" in (tmp_path / "r.csv").read_text().splitlines()[0]
+    for other in (Records.read(tmp_path / "r.csv"), Records.concat([records.where(np.array([i])) for i in (0, 1)])):
+        np.testing.assert_array_equal(other.column("own"), [0.25, np.nan])
+    np.testing.assert_array_equal(records.drawn(np.array([1, 0, 0])).column("own"), [np.nan, 0.25, 0.25])
+    assert np.isnan(records.column("another")).all()
+    with pytest.raises(ValueError, match="columns of one length"):
+        replace(records, extra={"own": np.zeros(3)})
 
 
 def test_columns_that_were_not_measured_have_their_defaults(make) -> None:  # type: ignore[no-untyped-def]

@@ -45,6 +45,8 @@ class Eval:
     """Evaluation protocols (earsight list protocols); by default the one the weights were made with."""
     level: Annotated[float | None, word("SCORE")] = None
     """Pixel threshold of the protocol `universal`; by default the one stored with the weights."""
+    metric: Annotated[tuple[str, ...], word("MODULE")] = ()
+    """Measure with metrics of your own too, importable modules (docs/add-a-metric.md)."""
     audio: Literal["all", "real", "shuffled", "silent"] = "all"
     """Which sound is heard: a model that listens does worse with another clip's sound, or with none."""
     batch_size: int | None = None
@@ -108,6 +110,7 @@ def run(settings: Eval) -> int:
         need_workers(settings.workers)
     prior = ObjectPrior.asked(settings.object_prior, settings.object_fusion, settings.object_weights)
     refuse_report(settings)  # said before the work, not after it
+    need_own_metrics(settings.metric)
     refuse_existing([save_maps] if save_maps is not None else [], settings.force)
     if save_maps is not None and len(weights) * len(on) > 1:
         raise UsageError(
@@ -151,7 +154,7 @@ def run(settings: Eval) -> int:
         # One centre prior for each set and protocol, whatever the number of models.
         hows = list(dict.fromkeys(e.protocol for e in found))
         failed = {e.set_name: e.failures for e in found}
-        found += [center_prior(one, how, failed[one.name]) for one in sets for how in hows]
+        found += [center_prior(one, how, failed[one.name], settings.metric) for one in sets for how in hows]
         # What changes the speed only is left out.
         again = replace(settings, batch_size=None, device="auto", workers=None, save_maps=None)
         present(found, settings, command_line(replace(again, out=None, force=False, json=False)), tiles)
@@ -193,6 +196,7 @@ def evaluated(
             max_failed=settings.max_failed,
             unreadable=unreadable,
             together=True,
+            metrics=settings.metric,
             name=model.name,
             warnings=model.warnings,
         )
@@ -213,6 +217,7 @@ def save(path: Path, evaluation: Evaluation, settings: Eval) -> None:
         on=on,
         data=settings.data,
         only=settings.only,
+        metric=settings.metric,
         name=evaluation.model,
         allow_missing=settings.limit > 0,
     )
@@ -239,7 +244,7 @@ def present(
     if settings.json:
         say_json({"evaluations": [e.to_json() for e in evaluations]})
     else:
-        say(page(evaluations))
+        say(page(evaluations, settings.metric))
     if (out := settings.out) is not None:
         from earsight.report.write import Attachments, write_report
 
@@ -247,8 +252,8 @@ def present(
         note(f"report: {out / 'report.html'}")
 
 
-def page(evaluations: Sequence[Evaluation]) -> str:
-    """The table, and under it what each set was measured with."""
+def page(evaluations: Sequence[Evaluation], metrics: Sequence[str] = ()) -> str:
+    """The table, that of the user's own metrics, and under them what each set was measured with."""
     from earsight.report.groups import lines
     from earsight.report.tables import render
 
@@ -258,7 +263,30 @@ def page(evaluations: Sequence[Evaluation]) -> str:
         )
         for e in evaluations
     )
-    return "\n".join([render(lines(evaluations)), "", "Values in percent.", *measured])
+    own = [_own_numbers(evaluations, metrics), ""] if metrics else []
+    return "\n".join([render(lines(evaluations)), "", *own, "Values in percent.", *measured])
+
+
+def _own_numbers(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> str:
+    """A table of what modules from outside the package measure."""
+    from earsight.report.tables import called, percent, render
+
+    known = {number.removesuffix("*") for name in metrics for number in registry.load("metric", name).HIGHER_IS_BETTER}
+    numbers = [number for number in evaluations[0].metrics if known & {number, f"{number.partition('/')[0]}/"}]
+    return render(
+        [
+            {"set": e.set_name, "protocol": e.protocol.name, "model": called(e.model, e.audio)}
+            | {number: percent(e.metrics.get(number, float("nan"))) for number in numbers}
+            for e in evaluations
+        ]
+    )
+
+
+def need_own_metrics(names: Sequence[str]) -> None:
+    """Refuse, before any work, what is no importable module with a metric."""
+    for name in names:
+        need("." in name, "a module's dotted name after --metric", name, "earsight's own metrics are always measured.")
+        registry.load("metric", name)
 
 
 def refuse_report(settings: Eval | Score) -> None:

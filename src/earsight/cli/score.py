@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from earsight import protocols
-from earsight.cli.evaluate import present, protocols_of, refuse_report
+from earsight.cli.evaluate import need_own_metrics, present, protocols_of, refuse_report
 from earsight.cli.screen import progress
 from earsight.cli.settings import Switch, command_line, word
 from earsight.config import need
@@ -38,6 +38,8 @@ class Score:
     """Evaluation protocols (earsight list protocols)."""
     level: Annotated[float | None, word("SCORE")] = None
     """Pixel threshold of the protocol `universal`."""
+    metric: Annotated[tuple[str, ...], word("MODULE")] = ()
+    """Measure with metrics of your own too, importable modules (docs/add-a-metric.md)."""
     bounds: Annotated[tuple[float, float] | None, word("LOW HIGH")] = None
     """Lowest and highest value that a map can have in theory, for example -1 1 for cosines; else as the file says."""
     shuffled: Annotated[Path | None, word("MAPS")] = None
@@ -70,6 +72,7 @@ def run(settings: Score) -> int:
     from earsight.score_file import ScoreSettings, called, match, need_confidence, score_file
 
     refuse_report(settings)
+    need_own_metrics(settings.metric)
     known = f"Known: {', '.join(protocols.PROTOCOLS)}."
     need(len(settings.protocol) > 0, "at least one protocol after --protocol", "none", known)
     how = protocols_of(settings.protocol, settings.level)
@@ -81,6 +84,7 @@ def run(settings: Score) -> int:
         # Where only some clips are wanted, the maps of the others are there.
         ignore_extra=settings.ignore_extra or settings.only is not None,
         data=settings.data,
+        metrics=settings.metric,
     )
     named = {"real": settings.maps, "shuffled": settings.shuffled, "silent": settings.silent}
     paths = {} if str(settings.maps) == CENTER else {audio: path for audio, path in named.items() if path is not None}
@@ -103,7 +107,7 @@ def run(settings: Score) -> int:
     if settings.trained_on:
         found = [replace(one, training={"on": settings.trained_on}) for one in found]
     failures = found[0].failures if found else ()
-    found += [center_prior(clip_set, one, failures) for one in how]
+    found += [center_prior(clip_set, one, failures, settings.metric) for one in how]
     present(found, settings, command_line(replace(settings, out=None, force=False, json=False)))
     return 0
 

@@ -6,6 +6,9 @@ A file in metrics/ defines RANGE (lowest and highest value), HIGHER_IS_BETTER (o
 A bootstrap asks for the numbers of thousands of samples. A file may define `of_counts(records, protocol)` too, a
 function that gives some of its numbers from how often each clip is in a sample, int64 (N,); for all others `compute` is
 called on the sample's records.
+
+A metric that needs a number per clip from its map defines `per_clip(clip: ClipMap, protocol) -> dict[str, float]` too,
+with the same names for every clip. Its `compute` finds them in `records.column(name)`.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ import numpy.typing as npt
 from earsight import registry
 from earsight.errors import DataError
 from earsight.files import write_bytes
-from earsight.types import I64, POSITIVE, Row
+from earsight.types import F32, I64, POSITIVE, Row
 
 if TYPE_CHECKING:
     from earsight.protocols import Protocol
@@ -43,6 +46,8 @@ TITLES = {"ap": "AP", "max_f1": "max-F1", "loc_acc": "LocAcc", "auc": "AUC", "au
 
 
 TEXTS = ("id", "kind", "label")
+EXTRA = "clip/"
+"""What columns of `per_clip` begin with in a file of records."""
 LARGEST = 512 << 20
 """Bytes of a file of records; a million clips take less."""
 
@@ -72,6 +77,23 @@ def without_negatives(numbers: Mapping[str, float | None]) -> bool:
     return known == {"loc_acc"}
 
 
+@dataclass(frozen=True)
+class ClipMap:
+    """A clip as `per_clip` has it, at the protocol's size. The arrays are gone after the call, and may not be changed.
+
+    Args:
+        row: what the set's list says of the clip, boxes included.
+        score: float32 (H, W), the map scaled by its bounds.
+        mask: bool (H, W), the pixels that the protocol keeps.
+        truth: float32 (H, W) in [0, 1], the ground truth; 0 everywhere for negatives.
+    """
+
+    row: Row
+    score: F32
+    mask: Bools
+    truth: F32
+
+
 def _not_given() -> F64:
     return np.zeros(0)
 
@@ -93,6 +115,7 @@ class Records:
             not measured.
         peak: weight of the ground truth at the pixel with the highest score; NaN for negatives and when that was not
             measured.
+        extra: columns that metrics measured with `per_clip`, by name.
     """
 
     id: Strings
@@ -105,11 +128,12 @@ class Records:
     predicted: F64 = field(default_factory=_not_given)
     by_size: F64 = field(default_factory=_not_given)
     peak: F64 = field(default_factory=_not_given)
+    extra: Mapping[str, F64] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for column in fields(self):
-            kind = np.str_ if column.name in TEXTS else np.float64
-            object.__setattr__(self, column.name, np.asarray(getattr(self, column.name), dtype=kind))
+        for name in self.names():
+            kind = np.str_ if name in TEXTS else np.float64
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=kind))
         without = {
             "support": self.area,
             "predicted": np.full(len(self.id), np.nan),
@@ -119,7 +143,8 @@ class Records:
         for name, value in without.items():
             if getattr(self, name).shape == (0,):
                 object.__setattr__(self, name, value)
-        lengths = {column.name: len(getattr(self, column.name)) for column in fields(self)}
+        lengths = {name: len(getattr(self, name)) for name in self.names()}
+        lengths |= {name: len(values) for name, values in self.extra.items()}
         if len(set(lengths.values())) > 1 or self.id.ndim != 1:
             raise ValueError(f"Expected columns of one length, but got {lengths}.")
         if self.by_size.ndim != 2 or self.by_size.shape[1] not in (0, len(SIZES)):
@@ -139,19 +164,31 @@ class Records:
 
     @classmethod
     def of(cls, rows: Sequence[Row], **columns: F64) -> Records:
-        """Records of these rows with the other columns by name; the cIoU of negatives becomes NaN."""
+        """Records of these rows with the other columns by name; the cIoU of negatives becomes NaN.
+
+        The names of columns of `per_clip` begin with `EXTRA`.
+        """
         negative = np.array([not row.positive for row in rows], dtype=bool)
         for name in ("ciou", "by_size", "peak"):
             if name in columns:
                 columns[name] = columns[name].copy()
                 columns[name][negative] = np.nan
         id, kind, label = (np.array([getattr(row, name) for row in rows], np.str_) for name in ("id", "kind", "label"))
-        return cls(id, kind, label, **columns)
+        extra = {name.removeprefix(EXTRA): columns.pop(name) for name in list(columns) if name.startswith(EXTRA)}
+        return cls(id, kind, label, **columns, extra=extra)
 
     @classmethod
     def concat(cls, parts: Sequence[Records]) -> Records:
         """The parts one after another, as several processes or batches made them."""
-        return cls(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(cls)))
+        plain: list[Any] = [np.concatenate([getattr(part, name) for part in parts]) for name in cls.names()]
+        names = parts[0].extra if parts else {}
+        extra = {name: np.concatenate([part.column(name) for part in parts]) for name in names}
+        return cls(*[*plain, extra])
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """All columns but those of `extra`."""
+        return [column.name for column in fields(cls) if column.name != "extra"]
 
     def __len__(self) -> int:
         return len(self.id)
@@ -161,15 +198,23 @@ class Records:
         positives: Bools = self.kind == POSITIVE
         return positives
 
+    def column(self, name: str) -> F64:
+        """A column of `per_clip`, (N,); NaN where it was not measured."""
+        return self.extra[name] if name in self.extra else np.full(len(self), np.nan)
+
     def where(self, keep: npt.NDArray[Any]) -> Records:
         """The records that a mask or an index selects."""
-        return Records(*(getattr(self, column.name)[keep] for column in fields(self)))
+        return Records(*self._selected(keep))
+
+    def _selected(self, keep: npt.NDArray[Any]) -> list[Any]:
+        extra = {name: values[keep] for name, values in self.extra.items()}
+        return [*(getattr(self, name)[keep] for name in self.names()), extra]
 
     def drawn(self, index: I64) -> Records:
         """The records at these positions, which may repeat, as a bootstrap draws them. Not checked again."""
         new = object.__new__(Records)
-        for column in fields(self):
-            object.__setattr__(new, column.name, getattr(self, column.name)[index])
+        for column, values in zip(fields(self), self._selected(index), strict=True):
+            object.__setattr__(new, column.name, values)
         new.__dict__["positives"] = self.positives[index]  # comparing words thousands of times would be slow
         return new
 
@@ -178,9 +223,11 @@ class Records:
 
     def write(self, path: Path) -> None:
         """As a csv file, atomically: a line for each clip, nothing where a number is NaN, by_size/0.1 and so on."""
-        plain = [f.name for f in fields(self) if f.name != "by_size"]
+        plain = [name for name in self.names() if name != "by_size"]
         columns = [getattr(self, name).tolist() for name in plain] + self.by_size.T.tolist()
+        columns += [values.tolist() for values in self.extra.values()]
         names = plain + [f"by_size/{size}" for size in SIZES[: self.by_size.shape[1]]]
+        names += [f"{EXTRA}{name}" for name in self.extra]
         text = io.StringIO()
         lines = csv.writer(text, lineterminator="\n")
         lines.writerow(names)
@@ -201,7 +248,7 @@ class Records:
                 known, lines = set(reader.fieldnames or ()), list(reader)
             except csv.Error as error:
                 raise ValueError(str(error)) from error
-        names = [f.name for f in fields(cls)]
+        names = cls.names()
         missing = [f.name for f in fields(cls) if f.default_factory is MISSING and f.name not in known]
         if missing or any(None in line or None in line.values() for line in lines):
             raise ValueError(f"no {', '.join(missing)}" if missing else "lines of other lengths than the first")
@@ -214,6 +261,7 @@ class Records:
         sizes = [f"by_size/{size}" for size in SIZES]
         if known.issuperset(sizes):
             found["by_size"] = np.stack([numbers(name) for name in sizes], axis=1)
+        found["extra"] = {name.removeprefix(EXTRA): numbers(name) for name in sorted(known) if name.startswith(EXTRA)}
         return cls(**found)
 
 
