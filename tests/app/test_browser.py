@@ -181,7 +181,7 @@ def test_photo_with_a_sound_is_localized(look: Callable[..., Any], clips: Path) 
     choose(tab, clips / "picture.png")
     tab.wait_for_selector("#sound-hint:has-text('A photo needs a sound')")
     localize(tab)
-    assert "but the clip is a picture, which has no sound. Choose a sound for it" in notice(tab)
+    assert notice(tab) == "Expected a sound for this photo, but got none. Choose one under “Swap the sound”."
     tab.select_option("#sound", "sample-1")
     tab.click("#go")
     until(tab, "document.querySelector('#film-1 img')?.naturalWidth > 0")

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from earsight.data.toys.draw import background, paint_toy
-from earsight.data.toys.scene import Scene, Toy, make_scene
+from earsight.data.toys.draw import background
+from earsight.data.toys.scene import Scene, make_scene
 from earsight.data.toys.sound import hiss, toy_sound
-from earsight.data.toys.video import write_film
+from earsight.data.toys.video import RATE, write_film, write_toys
 from earsight.media.read import read_frame
-from earsight.media.write import VideoWriter, write_png, write_wav
+from earsight.media.write import write_png
 from earsight.types import U8
 
 SECONDS = 4.0
-FPS = Fraction(12)
-RATE = 22050
 _SIDE = 320
 
 
@@ -62,24 +58,7 @@ def write_scene(path: Path, scene: Scene, heard: str, seconds: float = SECONDS, 
     wave = toy_sound(heard, pitch, (*scene.seed, 2), RATE, seconds)
     wave = 0.5 * wave / max(float(np.abs(wave).max()), 1e-9)
     wave = wave + hiss(np.random.default_rng((*scene.seed, 3)), len(wave), 0.001)
-    behind = background(np.random.default_rng((*scene.seed, 1)), side)
-    with TemporaryDirectory() as folder:
-        sound = Path(folder) / "sound.wav"
-        write_wav(sound, wave.astype(np.float32), RATE)
-        with VideoWriter(path, side, side, FPS, sound_from=sound) as film:
-            for i in range(round(seconds * FPS)):
-                time = i / float(FPS)
-                picture = behind.copy()
-                for k, toy in enumerate(scene.toys):
-                    moved = _swung(toy, time, k)
-                    paint_toy(picture, moved.name, moved.box, moved.color, moved.mirror)
-                film.write((np.clip(picture, 0, 1) * 255).round().astype(np.uint8), time)
-
-
-def _swung(toy: Toy, time: float, which: int) -> Toy:
-    x, y = 0.01 * np.sin(1.7 * time + which), 0.01 * np.cos(1.3 * time + 2 * which)
-    x0, y0, x1, y1 = toy.box
-    return replace(toy, box=(float(x0 + x), float(y0 + y), float(x1 + x), float(y1 + y)))
+    write_toys(path, scene.toys, background(np.random.default_rng((*scene.seed, 1)), side), wave.astype(np.float32))
 
 
 def _with_picture(title: str, clip: Path, time: float) -> Sample:

@@ -26,6 +26,7 @@ _BROKE_OFF = (
     "Expected a clip that can be worked on, but the work on it broke off. "
     "Convert the clip to mp4, or scale it down, and try again."
 )
+_NO_MODELS = "Expected the models to load, but their process ended. Set EARSIGHT_DEBUG=1 to see why."
 
 
 class WorkError(EarsightError):
@@ -34,10 +35,6 @@ class WorkError(EarsightError):
 
 class CancelledError(EarsightError):
     """Nobody wants the answer any more."""
-
-
-class _LostError(Exception):
-    """The fork server has ended, hangs, or says what it should not."""
 
 
 class Worker:
@@ -63,7 +60,7 @@ class Worker:
         """Start the fork server without waiting for it."""
         self._end()
         if self._closed:
-            raise _LostError
+            raise WorkError(_NO_MODELS)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "earsight.app.fork_server"],
             stdin=subprocess.PIPE,
@@ -77,17 +74,15 @@ class Worker:
 
     def start(self) -> None:
         """Start the fork server, where there is none, and wait until its models are loaded."""
+        if self._process is None or self._process.poll() is not None:
+            self.begin()
+        if self._ready:
+            return
         try:
-            if self._process is None or self._process.poll() is not None:
-                self.begin()
-            if self._ready:
-                return
             message = self._read(time.monotonic() + _START)
-        except _LostError:
+        except WorkError:
             self._end()
-            raise WorkError(
-                "Expected the models to load, but their process ended. Set EARSIGHT_DEBUG=1 to see why."
-            ) from None
+            raise WorkError(_NO_MODELS) from None
         if "error" in message:
             self._end()
             raise EarsightError(str(message["error"]))
@@ -103,16 +98,22 @@ class Worker:
     ) -> list[dict[str, Any]]:
         """Work on a clip; the files of the answer lie in `out`. What is wrong with the clip is raised as WorkError."""
         self.start()
+        self._jobs += 1
+        scratch = self._folder / f"job-{self._jobs}"
+        job = {"clip": str(clip), "sound": str(sound or ""), "out": str(out), "scratch": str(scratch)}
+        deadline = time.monotonic() + self._limits.run_seconds + _GRACE
+        answer: dict[str, Any] = {}
         try:
-            return self._ask(clip, sound, out, progress, cancelled)
-        except _LostError:
-            self._end()
-            raise WorkError(_BROKE_OFF) from None
-        except (WorkError, CancelledError):
-            raise
+            self._write(json.dumps(job) + "\n")
+            while "end" not in (message := self._read(deadline, cancelled)):
+                if "progress" in message:
+                    progress(min(1.0, max(0.0, float(message["progress"]))))
+                else:
+                    answer = message
         except BaseException:
             self._end()  # what it still has to say of this clip would be taken for the next one's answer
             raise
+        return self._checked(message["end"], answer)
 
     def close(self) -> None:
         """End the fork server at once, and with it a clip that is being worked on; there is none after it."""
@@ -120,33 +121,16 @@ class Worker:
         if (process := self._process) is not None and process.poll() is None:
             _kill(process)  # whoever waits for its answer sees that it is gone
 
-    def _ask(
-        self,
-        clip: Path,
-        sound: Path | None,
-        out: Path,
-        progress: Callable[[float], None],
-        cancelled: Callable[[], bool],
-    ) -> list[dict[str, Any]]:
-        self._jobs += 1
-        scratch = self._folder / f"job-{self._jobs}"
-        job = {"clip": str(clip), "sound": str(sound or ""), "out": str(out), "scratch": str(scratch)}
-        self._write(json.dumps(job) + "\n")
-        deadline = time.monotonic() + self._limits.run_seconds + _GRACE
-        answer: dict[str, Any] = {}
-        while "end" not in (message := self._read(deadline, cancelled)):
-            if "progress" in message:
-                progress(min(1.0, max(0.0, float(message["progress"]))))
-            else:
-                answer = message
-        if message["end"] == "cancelled":
+    def _checked(self, end: str, answer: dict[str, Any]) -> list[dict[str, Any]]:
+        """The answers of the models, or an error that says why there are none."""
+        if end == "cancelled":
             raise CancelledError
-        if message["end"] == "late":
+        if end == "late":
             raise WorkError(
                 f"Expected a clip that is done in {self._limits.run_seconds:g} s, but this one takes longer. "
                 "Cut it or scale it down, and try again."
             )
-        if message["end"] or not ("done" in answer or "refused" in answer):
+        if end or not ("done" in answer or "refused" in answer):
             raise WorkError(_BROKE_OFF)
         if "refused" in answer:
             reason, advice, which = (str(part) for part in answer["refused"])
@@ -157,15 +141,15 @@ class Worker:
     def _write(self, line: str) -> None:
         try:
             if self._process is None or self._process.stdin is None:
-                raise _LostError
+                raise WorkError(_BROKE_OFF)
             self._process.stdin.write(line.encode())
         except OSError as error:
-            raise _LostError from error
+            raise WorkError(_BROKE_OFF) from error
 
     def _read(self, deadline: float, cancelled: Callable[[], bool] = lambda: False) -> dict[str, Any]:
         """The next line that is a JSON object."""
         if self._process is None or self._process.stdout is None:
-            raise _LostError
+            raise WorkError(_BROKE_OFF)
         pipe = self._process.stdout.fileno()
         asked_to_cancel = False
         while True:
@@ -180,11 +164,11 @@ class Worker:
                 asked_to_cancel = True
                 self._write(CANCEL)
             if time.monotonic() > deadline or len(self._rest) > _LONGEST:
-                raise _LostError
+                raise WorkError(_BROKE_OFF)
             if select.select([pipe], [], [], _TICK)[0]:
                 more = os.read(pipe, 1 << 16)
                 if not more:
-                    raise _LostError
+                    raise WorkError(_BROKE_OFF)
                 self._rest += more
 
     def _end(self) -> None:

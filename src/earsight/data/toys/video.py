@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -10,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from earsight.data.toys.draw import TOYS, background, hue, paint_toy
+from earsight.data.toys.draw import F64, TOYS, background, hue, paint_toy
 from earsight.data.toys.scene import NAMES, Toy, pitch_of
 from earsight.data.toys.sound import hiss, toy_sound
 from earsight.media.write import VideoWriter, write_wav
@@ -46,12 +47,17 @@ def soundtrack(seed: int) -> F32:
 def write_film(path: Path, seed: int = 0, side: int = 320) -> None:
     """Write the film as an mp4 file with sound: twelve seconds, `side` pixels square."""
     toys, _ = cast(seed)
-    behind = background(np.random.default_rng((seed, 80)), side)
+    write_toys(path, toys, background(np.random.default_rng((seed, 80)), side), soundtrack(seed))
+
+
+def write_toys(path: Path, toys: Sequence[Toy], behind: F64, wave: F32) -> None:
+    """Write an mp4 file in which toys swing before a background (side, side, 3), as long as a sound (S,) at RATE."""
+    side = behind.shape[1]
     with TemporaryDirectory() as folder:
         sound = Path(folder) / "sound.wav"
-        write_wav(sound, soundtrack(seed), RATE)
+        write_wav(sound, wave, RATE)
         with VideoWriter(path, side, side, FPS, sound_from=sound) as film:
-            for i in range(round(TURN * (len(toys) + 1) * FPS)):
+            for i in range(round(len(wave) / RATE * FPS)):
                 time = i / float(FPS)
                 picture = behind.copy()
                 for k, toy in enumerate(toys):
