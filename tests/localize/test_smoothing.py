@@ -63,6 +63,7 @@ def test_silence_is_said_at_once_and_what_follows_starts_anew() -> None:
     assert verdicts([0.6, 0.6, None, 0.4, 0.6, 0.6, 0.6])[2:4] in ("sn", "sV")
     assert verdicts([0.9, 0.9, None, 0.1, 0.1]) == "VVsnn"
     assert verdicts([0.9, None, 0.9]) == "VsV"
+    assert verdicts([0.9, 0.9, 0.01, None, 0.9]) == "VVnsV"  # what comes after silence is no reason to wait
     assert verdicts([None]) == "s"
 
 

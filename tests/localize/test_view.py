@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-import torch
-from torch.nn.functional import interpolate
 
 from earsight import protocols
 from earsight.localize.regions import source_boxes
 from earsight.localize.smoothing import Answer
 from earsight.localize.view import View, drawn
-from earsight.resampling import upsampled
 
 EXACT = protocols.get("exact")
 
@@ -21,26 +16,6 @@ EXACT = protocols.get("exact")
 def view(score: np.ndarray, height: int, width: int, verdict: str = "visible source") -> View:
     answer = Answer(1.5, score.astype(np.float32), 0.6, 0.5, verdict == "silent", verdict)
     return View.of_answer(answer, EXACT, height, width)
-
-
-def _by_torch(score: np.ndarray, height: int, width: int, how: protocols.Protocol) -> np.ndarray:
-    given = torch.from_numpy(score)[None, None]
-    return interpolate(given, (height, width), mode=how.upsample, align_corners=how.align_corners)[0, 0].numpy()
-
-
-@pytest.mark.parametrize("protocol", ["exact", "official", "paper"])
-@pytest.mark.parametrize(("height", "width"), [(224, 224), (48, 64), (5, 301), (7, 7), (3, 2)])
-def test_maps_are_upsampled_as_protocols_do(protocol: str, height: int, width: int) -> None:
-    score = np.random.default_rng(0).random((7, 9), dtype=np.float32)
-    expected = _by_torch(score, height, width, protocols.get(protocol))
-    np.testing.assert_allclose(upsampled(score, height, width, protocols.get(protocol)), expected, atol=1e-5)
-
-
-def test_cubic_upsampling_works_too() -> None:
-    cubic = replace(EXACT, upsample="bicubic")
-    score = np.random.default_rng(0).random((7, 9), dtype=np.float32)
-    expected = _by_torch(score, 40, 33, cubic)
-    np.testing.assert_allclose(upsampled(score, 40, 33, cubic), expected, atol=1e-5)
 
 
 def test_the_peak_and_the_boxes_are_in_the_pictures_own_pixels() -> None:

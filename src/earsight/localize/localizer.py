@@ -15,7 +15,7 @@ from earsight.config import Inputs, need
 from earsight.files import local_path
 from earsight.localize.inputs import is_silent, picture_of, sound_of
 from earsight.localize.regions import source_boxes, spread
-from earsight.localize.timeline import verdict_of
+from earsight.localize.timeline import NOT_CALIBRATED, VISIBLE, verdict_of
 from earsight.onnxfile import OnnxModel, is_export
 from earsight.overlay import PixelBox
 from earsight.predict import predict
@@ -55,9 +55,7 @@ class Localization:
     @property
     def visible(self) -> bool | None:
         """The verdict, or None when the weights carry no calibrated threshold; False when nothing is heard."""
-        if self.silent:
-            return False
-        return None if self.threshold is None else self.confidence >= self.threshold
+        return None if self.verdict == NOT_CALIBRATED else self.verdict == VISIBLE
 
     @property
     def verdict(self) -> str:
