@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -88,3 +89,11 @@ def test_senseless_limits_are_refused(served: list[dict[str, Any]], capsys: pyte
 def test_three_weights_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["app", "a", "b", "c"]) == 2
     assert "Expected one or two weights, but got 3. Two are shown side by side." in capsys.readouterr().err
+
+
+def test_a_system_that_cannot_fork_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delattr(os, "fork")
+    assert main(["app", "a"]) == 2
+    assert "Expected a system that can fork processes, such as Linux, but got" in capsys.readouterr().err

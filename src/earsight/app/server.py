@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import re
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -69,6 +71,7 @@ class Address:
 @contextmanager
 def serving(weights: Sequence[Path], address: Address, *, device: str, limits: PageLimits) -> Iterator[str]:
     """Serve the page; gives its URL, and stops at the end of the block."""
+    need(hasattr(os, "fork"), "a system that can fork processes, such as Linux", sys.platform)
     need(1 <= len(weights) <= 2, "one or two weights", len(weights), "Two are shown side by side.")
     from earsight.app.jobs import JobQueue
     from earsight.app.request_filter import RequestFilter, content_policy
