@@ -18,8 +18,7 @@ from earsight.encoders.base import Encoders
 from earsight.encoders.frontend import Pixels, Spectrogram
 from earsight.methods import slavc
 from earsight.recipes.toybox import INPUTS as SMALL_INPUTS
-from earsight.training.optim import make_optimizer
-from earsight.training.stepping import Stepper, prepared
+from earsight.training.step import Stepper, make_optimizer, prepared, wrap
 from earsight.types import Batch
 
 
@@ -60,7 +59,7 @@ def ours_step(device: str, batch: Batch, settings: Settings) -> Callable[[], obj
     config = slavc.Config(encoders=settings.encoders, dim=settings.dim)
     model = prepared(slavc.Model(config, settings.inputs), settings.optim, where)
     optimizer = make_optimizer(model.groups(), settings.optim, settings.optim.lr)
-    take = Stepper(model, model.stages(1)[0], optimizer, settings.optim, Supervision(), where, settings.batch)
+    take = Stepper(wrap(model, Supervision()), model, optimizer, settings.optim, where, settings.batch)
     model.train()
     return lambda: take(batch, settings.optim.lr)
 

@@ -56,7 +56,7 @@ def local_rank() -> int:
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
-def by_first(work: Callable[[], T]) -> T | None:
+def on_rank0(work: Callable[[], T]) -> T | None:
     """Let the first process do `work` while the others wait; an error there ends all of them, so none waits forever."""
     if world() == 1:
         return work()
@@ -75,7 +75,7 @@ def by_first(work: Callable[[], T]) -> T | None:
     return result
 
 
-def from_all(value: T) -> list[T]:
+def all_gather_object(value: T) -> list[T]:
     """The value that each process brings, in order."""
     if world() == 1:
         return [value]

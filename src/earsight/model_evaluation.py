@@ -125,8 +125,8 @@ def evaluate_all(
         clip_set.list_hash()  # which it remembers, while the last maps are scored
         parts += [one.result() for one in queued]
     if settings.together:
-        parts = [part for theirs in distributed.from_all(parts) for part in theirs]
-        failures = [failure for theirs in distributed.from_all(failures) for failure in theirs]
+        parts = [part for theirs in distributed.all_gather_object(parts) for part in theirs]
+        failures = [failure for theirs in distributed.all_gather_object(failures) for failure in theirs]
         _stop_when_too_many(failures, len(clip_set), clip_set, settings.max_failed)
     if not parts and failures:
         raise DataError(

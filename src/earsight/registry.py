@@ -69,11 +69,55 @@ def unknown(kind: str, name: str, known: list[str]) -> UsageError:
     return UsageError(f"Unknown {kind} '{name}'{hint} Known: {', '.join(known)}.")
 
 
+_CLASSES: dict[str, type] = {}
+"""Methods that were given as classes, by name."""
+
+
+def register(model: type) -> str:
+    """Keep a method's class for this process, such as one written in a notebook, and return the name that it goes by.
+
+    Files of runs and weights hold the name. A process that reads them must have the class too: given to this function,
+    written in its `__main__`, or in a module that it imports.
+    """
+    name = f"{model.__module__}.{model.__qualname__}"
+    if not isinstance(getattr(model, "Config", None), type):
+        raise UsageError(
+            f"Expected a class with its settings as Config, but {name} has none. "
+            "Write a frozen dataclass, and Config = MyConfig in the class."
+        )
+    _CLASSES[name] = model
+    return name
+
+
+def _class(name: str) -> type | None:
+    """The class of that name, registered or in a module that has been imported."""
+    module, _, last = name.rpartition(".")
+    found = _CLASSES.get(name, getattr(sys.modules.get(module), last, None))
+    return found if isinstance(found, type) else None
+
+
+def _import(kind: str, name: str) -> ModuleType:
+    """The module of that name, or a method's class of that name in the form of one."""
+    model = _class(name)
+    if kind == "method" and model is None:
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError:
+            importlib.import_module(name.rpartition(".")[0])
+            model = _class(name)
+    if kind != "method" or model is None:
+        return importlib.import_module(name)
+    module = ModuleType(name)
+    own = {key: getattr(model, key) for key in ("Config", "PRESETS") if hasattr(model, key)}
+    vars(module).update({"PRESETS": {}, **own, "Model": model})
+    return module
+
+
 def load(kind: str, name: str) -> ModuleType:
-    """Import the module behind a name; a name with a dot is a module of the user's own."""
+    """Import the module behind a name; a name with a dot is a module of the user's own, or a method's class in one."""
     if "." in name:
         try:
-            module = importlib.import_module(name)
+            module = _import(kind, name)
         except (ModuleNotFoundError, TypeError, ValueError) as error:  # the last two: names such as ".x" and "x..y"
             raise UsageError(
                 f"Expected an importable module for {kind} '{name}', but got: {error}. "
@@ -97,7 +141,7 @@ def may_import(name: str) -> bool:
     >>> may_import("slavc"), may_import("somebody.elses.module"), may_import("os.path")
     (True, False, True)
     """
-    return "." not in name or name in sys.modules or _is_allowed(name)
+    return "." not in name or name in sys.modules or _class(name) is not None or _is_allowed(name)
 
 
 def _allowed() -> list[str]:
@@ -130,12 +174,19 @@ def command(words: Sequence[str], *names: str) -> str:
 
 def need_known(path: Path, kind: str, name: str) -> None:
     """Refuse a module that only the file at `path` names, which may be a stranger's: importing it would run it."""
-    if not may_import(name):
-        article = "an" if kind == "encoder" else "a"
+    if may_import(name):
+        return
+    if name.startswith("__main__.") or "<locals>" in name:
         raise CheckpointError(
-            f"Expected {article} {kind} of earsight in {path}, but got the module '{name}', which is not run because a "
-            f"file says so. If you know it, set {MODULES}={name}."
+            f"Expected the class '{name}', by which {path} was trained, but this process has no such class. Write it "
+            "again, and give it to earsight.registry.register or, to go on training, to earsight.train; or keep it in "
+            "a module."
         )
+    article = "an" if kind == "encoder" else "a"
+    raise CheckpointError(
+        f"Expected {article} {kind} of earsight in {path}, but got the module '{name}', which is not run because a "
+        f"file says so. If you know it, set {MODULES}={name}."
+    )
 
 
 def encoders_in(config: Any) -> list[str]:

@@ -17,7 +17,7 @@ from earsight.encoders.base import Encoders
 from earsight.methods.base import Method, Preset, Stage, build
 from earsight.predict import predict
 from earsight.protocols import PROTOCOLS, get
-from earsight.training.supervision import Supervised
+from earsight.training.step import Supervised
 from earsight.types import Batch, Maps, Row, Step
 from tiny.lent import Lent, beside
 

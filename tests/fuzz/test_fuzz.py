@@ -514,21 +514,21 @@ def _maps(folder: Path) -> None:
 
 def _run(folder: Path) -> None:
     """A run that was stopped after its first epoch."""
-    from earsight.training.state import StateWriter
+    from earsight.training.loop import Run
 
-    write, written = StateWriter.write, 0
+    save, saved = Run.save, 0
 
-    def stop(self: StateWriter, *values: Any) -> None:
-        nonlocal written
-        write(self, *values)
-        written += 1
-        if written == 2:
+    def stop(self: Run) -> None:
+        nonlocal saved
+        save(self)
+        saved += 1
+        if saved == 2:
             raise KeyboardInterrupt
 
-    StateWriter.write = stop  # type: ignore[method-assign]
+    Run.save = stop  # type: ignore[method-assign]
     on = ["--on", "toybox:val", "--val", "toybox:heard", "--limit", "8", "--device", "cpu"]
     _must("train", "slavc", *on, *TINY, "--out", str(folder), code=130)
-    StateWriter.write = write  # type: ignore[method-assign]
+    Run.save = save  # type: ignore[method-assign]
 
 
 def _published(folder: Path) -> None:

@@ -151,7 +151,7 @@ MUTATIONS = [
     ),
     (
         "supervised loss on clips without ground truth too",
-        "training/supervision.py",
+        "training/step.py",
         "distributed.gather(batch.supervised.float(), counts) > 0",
         "distributed.gather(batch.supervised.float(), counts) >= 0",
         "tests/training/test_supervision.py",
@@ -166,8 +166,8 @@ MUTATIONS = [
     (
         "resume: epoch begins again",
         "training/loop.py",
-        "range(epoch, until), position.step))",
-        "range(epoch, until), 0))",
+        "epochs, position.step))",
+        "epochs, 0))",
         "tests/training/test_resume.py",
     ),
 ]

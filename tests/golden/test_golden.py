@@ -30,7 +30,7 @@ from earsight.config import Supervision
 from earsight.data.clips import open_set
 from earsight.data.toys.video import write_film
 from earsight.methods.base import Method, build
-from earsight.training.stepping import wrap
+from earsight.training.step import wrap
 from earsight.types import Batch, Row
 from tiny.any_method import settings
 from tiny.lent import Lent, beside

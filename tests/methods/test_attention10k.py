@@ -16,7 +16,7 @@ from earsight.encoders.base import Encoders
 from earsight.errors import UsageError
 from earsight.losses import paired, partners
 from earsight.methods.attention10k import Config, Model, attend, attention_loss, distance_ratio, official, paper
-from earsight.training.supervision import Supervised
+from earsight.training.step import Supervised
 from earsight.types import Batch, Maps, Step
 from tiny import INPUTS, take_step
 from tiny.noise import make_batch

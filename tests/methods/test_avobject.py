@@ -16,7 +16,7 @@ from earsight.errors import UsageError
 from earsight.losses import all_pairs, match, paired
 from earsight.methods import avobject
 from earsight.methods.avobject import LEAST, MOST, PRESETS, Config, Model, find_sound, log_places, ours
-from earsight.training.optim import make_optimizer
+from earsight.training.step import make_optimizer
 from earsight.types import Batch, Row
 from tiny import take_step
 

@@ -17,7 +17,7 @@ from earsight.errors import UsageError
 from earsight.methods import dsol
 from earsight.methods.base import Stage
 from earsight.methods.dsol import Config, Model
-from earsight.training.optim import forget, make_optimizer
+from earsight.training.step import make_optimizer, reset_optimizer_state
 from earsight.types import Batch
 from tiny import take_step
 from tiny.dsol_steps import SETTINGS, make_model, model_in
@@ -34,7 +34,7 @@ class Watched(Lent):
 
     def forget(self, parameters: Any) -> None:
         if self.optimizer is not None:
-            forget(self.optimizer, parameters)
+            reset_optimizer_state(self.optimizer, parameters)
 
     def extract(self, fn: Any) -> Tensor:
         self.looks += 1

@@ -13,7 +13,7 @@ from earsight.checkpoint import load_weights, save_weights
 from earsight.config import Optim
 from earsight.encoders.base import global_max_pool
 from earsight.methods.dsol import Cosines, Model, Products
-from earsight.training.optim import make_optimizer
+from earsight.training.step import make_optimizer
 from earsight.types import Batch
 from tiny import take_step
 from tiny.dsol_steps import make_model, model_in

@@ -12,7 +12,7 @@ from earsight import distributed, registry
 from earsight.config import Supervision
 from earsight.encoders.base import Encoders
 from earsight.methods.base import build
-from earsight.training.stepping import wrap
+from earsight.training.step import wrap
 from tiny.lent import Lent, beside
 from tiny.parity import Outcome, annotated, part_of, whole_batch
 

@@ -14,7 +14,7 @@ from earsight.config import Supervision
 from earsight.methods import dsol
 from earsight.training.job import Job
 from earsight.training.loop import train
-from earsight.training.stepping import wrap
+from earsight.training.step import wrap
 from tiny.parity import CLIPS, Outcome, annotated, part_of, whole_batch
 
 SETTINGS = dsol.Config(encoders=tiny.SMALL, dim=8, clusters=3, passes=2)

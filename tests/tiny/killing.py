@@ -18,6 +18,19 @@ def resume(job: Job, out: Path) -> None:
 
 def resume_until_write(job: Job, out: Path, name: str, nth: int, moment: str) -> None:
     """Go on, and die at the nth time that `name` is written: in the middle of it, before it is moved, or after."""
+    _die_at_write(name, nth, moment)
+    resume(job, out)
+
+
+def command_until_write(args: list[str], name: str, nth: int) -> None:
+    """Run a command of earsight, and die before the nth `name` that it writes is there."""
+    from earsight.cli import main
+
+    _die_at_write(name, nth, "before")
+    main(args)
+
+
+def _die_at_write(name: str, nth: int, moment: str) -> None:
     left = nth
     replace = Path.replace
 
@@ -41,7 +54,15 @@ def resume_until_write(job: Job, out: Path, name: str, nth: int, moment: str) ->
         return replace(self, target)
 
     Path.replace = at_move  # type: ignore[method-assign, assignment]
-    resume(job, out)
+
+
+def read_strange_state(path: Path) -> None:
+    """Read a file as the state of a run, though a stranger wrote it together with its hash."""
+    from earsight.encoders.start_weights import sha256
+    from earsight.training.state import HASHES, read_state
+
+    (path.parent / HASHES).write_text(sha256(path))
+    read_state(path)
 
 
 def contents(out: Path) -> tuple[dict[str, Any], Any, list[Any]]:

@@ -16,7 +16,7 @@ from earsight.config import Supervision
 from earsight.errors import DataError, TrainingError
 from earsight.methods.slavc import Model
 from earsight.training.loop import train
-from earsight.training.stepping import wrap
+from earsight.training.step import wrap
 from earsight.types import Batch, Row
 
 CLIPS = 8
@@ -109,7 +109,7 @@ def told_by_first() -> str:
         raise OSError("no space left")
 
     try:
-        distributed.by_first(work)
+        distributed.on_rank0(work)
     except (OSError, TrainingError) as error:
         return f"{type(error).__name__}: {error}"
     return ""
@@ -140,15 +140,14 @@ def whole_run(out: Path, **changes: Any) -> dict[str, Any]:
 
 def extract(on: str, limit: int = 0) -> tuple[Tensor, Tensor]:
     """What a method gets between epochs: a feature and the place of every clip."""
-    from earsight.data.clips import open_set
-    from earsight.training.measure import TrainingContext
+    from earsight.training.plan import check
     from earsight.training.state import Position
+    from earsight.training.validate import TrainingContext
 
-    job = tiny.job(on=on)
-    model = Model(tiny.config(), tiny.INPUTS)
-    clips = open_set(on, role="train", limit=limit)
+    plan = check(tiny.job(on=on, limit=limit, val=""), Path("none"), torch.device("cpu"))
+    model = plan.model
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    context = TrainingContext(model, clips, job, Position(epoch=1), torch.device("cpu"), optimizer)
+    context = TrainingContext(plan, plan.stages[0], Position(epoch=1), optimizer)
     features = context.extract(lambda batch: batch.waveforms[:, :50])
     assert model.training
     return features, context.extract(lambda batch: batch.index)
@@ -167,14 +166,19 @@ def run_torn(out: Path, on: str, batch_size: int) -> dict[str, str] | str:
 
 def fails_in(rank: int, where: str, out: Path) -> None:
     """A run in which one process fails, in the place named, as the first of them may."""
-    from earsight.training import loop, measure
+    from earsight.training import loop, validate
+    from earsight.training.folder import RunFolder
 
     def stop(*args: Any, **options: Any) -> Any:
         raise DataError(f"Expected no trouble, but {where} has some. Look there.")
 
     if distributed.rank() == rank:
         loop.__dict__[where] = stop
-        measure.__dict__[where] = stop
+        validate.__dict__[where] = stop
+        if where == "begin":
+            RunFolder.begin = stop  # type: ignore[method-assign]
+        if where == "begin":
+            RunFolder.begin = stop  # type: ignore[method-assign]
     train(tiny.job(epochs=1), out, device="cpu")
 
 

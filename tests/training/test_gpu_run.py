@@ -15,7 +15,7 @@ import tiny
 from earsight.config import Optim
 from earsight.header import WEIGHTS
 from earsight.training.loop import train
-from earsight.training.stepping import Stepper
+from earsight.training.step import Stepper
 from tiny.packing import SETTINGS, pack
 from tiny.tones import Tones
 

@@ -85,7 +85,7 @@ def test_a_slow_rate_keeps_its_digits_and_an_unknown_one_is_left_out(monkeypatch
     assert bar.speed == ""
     bar.step()
     assert bar.speed == "0.027 clips/s, 0% of the time waiting for data"
-    assert bar.looked(0.0)["clips_per_second"] == 0.0267
+    assert bar.rates(0.0)["clips_per_second"] == 0.0267
     bar.close()
 
 

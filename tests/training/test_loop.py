@@ -23,7 +23,7 @@ from earsight.encoders.base import Encoders
 from earsight.errors import DataError, MediaError, TrainingError, UsageError
 from earsight.header import WEIGHTS, read_header
 from earsight.methods.base import Stage
-from earsight.training import loop, optim
+from earsight.training import loop, step
 from earsight.training.log import read_log
 from earsight.training.loop import train
 from earsight.types import Maps
@@ -187,7 +187,7 @@ def test_gradients_are_clipped_to_the_norm_asked_for(tmp_path: Path, monkeypatch
             norms.append(float(torch.cat([g.flatten() for g in grads]).norm()))
             return super().step(closure)
 
-    monkeypatch.setattr(optim.torch.optim, "Adam", Watched)  # type: ignore[attr-defined]
+    monkeypatch.setattr(step.torch.optim, "Adam", Watched)  # type: ignore[attr-defined]
     run(tmp_path / "free")
     free, norms[:] = list(norms), []
     assert min(free) > 0.01

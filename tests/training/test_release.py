@@ -16,7 +16,7 @@ from earsight import registry
 from earsight.data.loading import Loader, Prefetcher
 from earsight.methods.base import Method
 from earsight.training.loop import train
-from earsight.training.stepping import Stepper
+from earsight.training.step import Stepper
 from tiny import any_method
 
 WATCHED: tuple[type, ...] = (Method, torch.optim.Adam, Loader, torch.utils.data.DataLoader, Prefetcher, Stepper)

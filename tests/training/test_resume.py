@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import random
 import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,11 @@ from earsight import files
 from earsight.data.clips import ClipSet, Some
 from earsight.errors import CheckpointError, DataError, TrainingError, UsageError
 from earsight.header import WEIGHTS, read_header
-from earsight.training import loop
+from earsight.training import folder, loop
+from earsight.training.folder import LOCK, RunFolder
 from earsight.training.job import Job
-from earsight.training.lock import LOCK, FolderLock
 from earsight.training.loop import train
-from earsight.training.state import PREVIOUS, STATE, load_state
+from earsight.training.state import PREVIOUS, STATE, load_state, read_state, save_state
 from tiny import killing, processes, tones, two_stages
 
 KILLS = 20
@@ -184,18 +184,15 @@ def test_a_list_that_was_changed_meanwhile_is_refused(
     assert train(job, out, device="cpu", resume=True).is_file()
 
 
-def test_a_state_without_its_lists_goes_on_and_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_of_which_less_can_be_read_than_was_trained_on_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = tiny.job(epochs=1, limit=40, val="")
     out = stopped(job, tmp_path / "run")
-    state = torch.load(out / "state.pt", weights_only=True)
-    del state["lists"]  # as states were before
-    torch.save(state, out / "state.pt")
-    shorten(monkeypatch, "train", 30)
-    assert train(job, out, device="cpu", resume=True).is_file()
-    (out / WEIGHTS).unlink()
-    state["position"] |= {"epoch": 0, "step": 4}
-    torch.save(state, out / "state.pt")
-    with pytest.raises(UsageError, match=r"Expected at least 4 batches an epoch, .*, but got 3 of 30 readable clips"):
+    values = torch.load(out / STATE, weights_only=True)
+    save_state(out, values | {"position": values["position"] | {"epoch": 0, "step": 4}})
+    monkeypatch.setattr(tones.Tones, "failed_clips", lambda self: {2 * i: "gone" for i in range(16)})
+    with pytest.raises(UsageError, match=r"Expected at least 4 batches an epoch, .*, but got \d of \d+ readable clips"):
         train(job, out, device="cpu", resume=True)
 
 
@@ -216,8 +213,8 @@ def test_a_run_that_another_process_trains_is_left_alone(tmp_path: Path, how: di
     job = tiny.job(epochs=1, limit=16, val="")
     out = stopped(job, tmp_path / "run")
     before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
-    with FolderLock(out) as lock:
-        lock.take()
+    with RunFolder(out, job) as other:
+        other.lock()
         with pytest.raises(UsageError, match=r"Expected a run that nobody trains, but another process trains in .*run"):
             train(job, out, device="cpu", **how)
         after = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
@@ -237,7 +234,7 @@ def test_the_folder_is_held_while_a_run_works_and_let_go_when_it_fails(
         raise TrainingError("enough")
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "usable", second)
+        patch.setattr(loop, "require_clips", second)
         with pytest.raises(TrainingError, match="enough"):
             train(job, out, device="cpu")
     assert train(job, out, device="cpu", resume=True).is_file()
@@ -250,10 +247,10 @@ def test_what_a_killed_process_held_is_free_and_no_file_of_the_run(tmp_path: Pat
 
 
 def test_where_there_are_no_locks_a_run_goes_on_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(handle: int, how: int) -> None:
+    def none(handle: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(fcntl, "flock", none)
+    monkeypatch.setattr(folder, "flock", none)
     assert train(tiny.job(epochs=1, limit=16, val=""), tmp_path / "run", device="cpu").is_file()
     assert not (tmp_path / "run" / LOCK).exists()
 
@@ -261,19 +258,19 @@ def test_where_there_are_no_locks_a_run_goes_on_without(tmp_path: Path, monkeypa
 def test_a_lock_whose_file_has_gone_with_its_holder_is_taken_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, moments = fcntl.flock, iter(["gone", "there"])
+    real, moments = folder.flock, iter(["gone", "there"])
 
-    def gone_meanwhile(handle: int, how: int) -> None:
+    def gone_meanwhile(handle: int) -> None:
         if next(moments) == "gone":
             (tmp_path / LOCK).unlink()
-        real(handle, how)
+        real(handle)
 
-    with FolderLock(tmp_path) as lock:
-        monkeypatch.setattr(fcntl, "flock", gone_meanwhile)
-        lock.take()
+    with RunFolder(tmp_path, tiny.job()) as one:
+        monkeypatch.setattr(folder, "flock", gone_meanwhile)
+        one.lock()
         monkeypatch.undo()
-        with pytest.raises(UsageError, match="another process trains"), FolderLock(tmp_path) as other:
-            other.take()
+        with pytest.raises(UsageError, match="another process trains"), RunFolder(tmp_path, tiny.job()) as other:
+            other.lock()
 
 
 @pytest.mark.parametrize("name", ["state.pt", "best.pt", "weights.safetensors"])
@@ -341,8 +338,8 @@ def test_a_damaged_state_is_left_for_the_one_before_it(tmp_path: Path, capsys: p
     train(job, tmp_path, device="cpu")
     wanted = killing.contents(tmp_path)
     newest, previous = tmp_path / STATE, tmp_path / PREVIOUS
-    before = load_state(previous)[0].total_steps
-    assert 0 < before < load_state(newest)[0].total_steps
+    before = read_state(previous).position.total_steps
+    assert 0 < before < read_state(newest).position.total_steps
     (tmp_path / WEIGHTS).unlink()
     flip(newest)
     capsys.readouterr()
@@ -368,7 +365,9 @@ def test_a_damaged_state_never_replaces_the_one_before_it(tmp_path: Path, monkey
         with pytest.raises(KeyboardInterrupt):
             train(job, tmp_path, device="cpu", resume=True)
     assert (tmp_path / PREVIOUS).read_bytes() == good
-    assert load_state(tmp_path / STATE)[0].epoch == 2
+    saved = load_state(tmp_path)
+    assert saved is not None
+    assert (saved.position.epoch, saved.note) == (2, "")
 
 
 def test_two_damaged_states_are_both_named(tmp_path: Path) -> None:
@@ -411,7 +410,9 @@ def test_a_state_with_values_of_another_kind_is_refused(tmp_path: Path, change: 
     job = tiny.job(epochs=1, limit=16, val="")
     train(job, tmp_path, device="cpu")
     (tmp_path / WEIGHTS).unlink()
-    torch.save(torch.load(tmp_path / STATE, weights_only=True) | change, tmp_path / STATE)
+    values = torch.load(tmp_path / STATE, weights_only=True)
+    (tmp_path / PREVIOUS).unlink(missing_ok=True)
+    save_state(tmp_path, values | change, keep_previous=False)
     with pytest.raises(CheckpointError, match=rf"Expected a training state, but .*state\.pt cannot be read .*{told}"):
         train(job, tmp_path, device="cpu", resume=True)
 
@@ -444,20 +445,28 @@ def test_keeping_the_best_epoch_needs_a_validation_set(tmp_path: Path) -> None:
 
 
 def test_the_best_epoch_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from earsight.training import measure
+    from earsight.training import validate
 
     wanted: list[dict[str, torch.Tensor]] = []
     scores = iter([0.2, 0.6, 0.4, 0.6])
-    real = measure.evaluate_all
+    real = validate.evaluate_all
 
     def scored(model: Any, *args: Any, **options: Any) -> Any:
         wanted.append({name: value.clone() for name, value in model.state_dict().items()})
         first, *others = real(model, *args, **options)
         return [replace(first, metrics=first.metrics | {"ap": next(scores)}), *others]
 
-    monkeypatch.setattr(measure, "evaluate_all", scored)
+    monkeypatch.setattr(validate, "evaluate_all", scored)
     train(tiny.job(keep="best", limit=16), tmp_path, device="cpu")
     tensors, (_, metrics), _ = killing.contents(tmp_path)
     assert metrics["tiny.tones:val"]["ap"] == 0.6
     assert all(torch.equal(tensors[name], value) for name, value in wanted[1].items())
     assert not all(torch.equal(tensors[name], value) for name, value in wanted[2].items())
+
+
+def test_without_fcntl_as_on_windows_a_run_goes_on_without_a_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    assert train(tiny.job(epochs=1, limit=16, val=""), tmp_path / "run", device="cpu").is_file()
+    assert not (tmp_path / "run" / LOCK).exists()

@@ -13,8 +13,8 @@ from earsight import registry
 from earsight.config import Optim, Supervision
 from earsight.errors import UsageError
 from earsight.methods.base import Method, Stage, build
-from earsight.training.optim import make_optimizer
-from earsight.training.stepping import WARM, Stepper, need_graph, prepared
+from earsight.training.plan import require_graph
+from earsight.training.step import WARMUP_STEPS, Stepper, make_optimizer, prepared, wrap
 from earsight.types import Batch
 from tiny.any_method import settings
 from tiny.lent import Lent, beside
@@ -58,7 +58,7 @@ def losses(name: str, optim: Optim, sizes: tuple[int, ...], where: torch.device,
     model, stage, batch = begun(name, where)
     prepared(model, optim, where).train()
     optimizer = make_optimizer(model.groups(), optim, 1e-3)
-    step = Stepper(model, stage, optimizer, optim, Supervision(), where, len(batch))
+    step = Stepper(wrap(model, Supervision(), stage), model, optimizer, optim, where, len(batch))
     torch.manual_seed(1)
     found = []
     for at, size in enumerate(sizes):
@@ -76,7 +76,7 @@ def losses(name: str, optim: Optim, sizes: tuple[int, ...], where: torch.device,
 def test_a_replayed_step_is_the_step_itself(name: str, repeatable: None) -> None:
     where, full = torch.device("cuda"), len(whole_batch())
     sizes = (*[full] * 6, full - 1, *[full] * 6)
-    assert len(sizes) > 2 * WARM
+    assert len(sizes) > 2 * WARMUP_STEPS
     plain = losses(name, Optim(deterministic=True), sizes, where)
     replayed = losses(name, Optim(deterministic=True, graph=True), sizes, where)
     assert plain == pytest.approx(replayed, rel=1e-5)
@@ -117,13 +117,18 @@ def test_a_step_that_is_safe_for_a_graph_draws_nothing_on_the_cpu_that_a_graph_w
 
 def test_a_graph_is_refused_where_steps_cannot_be_replayed() -> None:
     graph, none, cuda = Optim(graph=True), Supervision(), torch.device("cuda")
-    need_graph(made("dmc"), "dmc", Optim(), none, CPU)
-    need_graph(made("slavc"), "slavc", graph, none, cuda)
+
+    def refused(name: str, optim: Optim, supervision: Supervision, device: torch.device) -> None:
+        job = replace(tiny.job(method=name, settings=settings(name)), optim=optim, supervision=supervision)
+        require_graph(made(name), job, device)
+
+    refused("dmc", Optim(), none, CPU)
+    refused("slavc", graph, none, cuda)
     with pytest.raises(UsageError, match=r"Expected a GPU for --optim\.graph, but got cpu\. Train without it\."):
-        need_graph(made("slavc"), "slavc", graph, none, CPU)
+        refused("slavc", graph, none, CPU)
     with pytest.raises(UsageError, match=r"a method whose steps are all alike for --optim\.graph, but got dmc\."):
-        need_graph(made("dmc"), "dmc", graph, none, cuda)
+        refused("dmc", graph, none, cuda)
     with pytest.raises(UsageError, match=r"adam or adamw for --optim\.graph, but got sgd\."):
-        need_graph(made("slavc"), "slavc", replace(graph, optimizer="sgd"), none, cuda)
+        refused("slavc", replace(graph, optimizer="sgd"), none, cuda)
     with pytest.raises(UsageError, match=r"no ground truth for --optim\.graph, but got --supervision\.weight 2\."):
-        need_graph(made("slavc"), "slavc", graph, Supervision(weight=2.0), cuda)
+        refused("slavc", graph, Supervision(weight=2.0), cuda)

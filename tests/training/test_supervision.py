@@ -20,7 +20,8 @@ from earsight.errors import UsageError
 from earsight.losses import supervised
 from earsight.methods.slavc import Config, Model
 from earsight.training.loop import train
-from earsight.training.supervision import Supervised, annotated, unknown_names
+from earsight.training.plan import annotated, unknown_names
+from earsight.training.step import Supervised
 from earsight.types import Batch, Maps, Row, Step
 
 

@@ -70,6 +70,10 @@ class Loader:
         self._prefetcher = Prefetcher(_received(self._loader, self._clips), self._device)
         return self._prefetcher
 
+    def waited(self) -> float:
+        """Seconds that the device waited for data of the last prefetcher since this was last asked."""
+        return 0.0 if self._prefetcher is None else self._prefetcher.waited()
+
     def close(self) -> None:
         """Nobody wants more of the last prefetcher."""
         if self._prefetcher is not None:

@@ -40,7 +40,7 @@ class BatchSampler:
         self._rows = [rows[i] for i in self._places]
         self._order = registry.load("sampler", sampler).order
         self._name, self._seed, self._batch_size, self._per_class = sampler, seed, batch_size, per_class
-        self.clips = len(self._sampled(0))
+        self.clips = len(self.sampled(0))
         """How many clips an epoch takes from its order, if that is whole batches: as many in every epoch."""
 
     @property
@@ -50,7 +50,7 @@ class BatchSampler:
 
     def order(self, epoch: int) -> I64:
         """Positions of the clips of an epoch, in the list of all clips."""
-        order = self._sampled(epoch)
+        order = self.sampled(epoch)
         need(len(order) == self.clips, f"{self.clips} clips in every epoch from the sampler {self._name}, as in the "
              "first", f"{len(order)} in epoch {epoch + 1}", "Repeat clips, or leave some out.")  # fmt: skip
         if self._per_class:
@@ -71,7 +71,7 @@ class BatchSampler:
             for step in range(first_step, self.steps)
         ]
 
-    def _sampled(self, epoch: int) -> I64:
+    def sampled(self, epoch: int) -> I64:
         """What the sampler says, once it is known to be positions of its rows."""
         rows = len(self._rows)
         found = np.asarray(self._order(self._rows, self._seed, epoch))

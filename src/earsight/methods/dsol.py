@@ -288,7 +288,7 @@ class Model(TwoTower):
         k = min(self.config.clusters, int(readable.sum()))
         found, _ = kmeans(normalize(objects), k, seed=int(torch.randint(2**31, ())))
         # The first process's labels, because a tie that rounding decides must not part the processes.
-        labels = distributed.from_all(found.cpu())[0].to(found.device)
+        labels = distributed.all_gather_object(found.cpu())[0].to(found.device)
         self.clustering = pieces.agreement(labels, self.labels, context.rows)
         self.labels = labels
         self.dictionary.copy_(means(objects[readable], labels[readable], torch.zeros_like(self.dictionary)))

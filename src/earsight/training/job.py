@@ -6,12 +6,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from earsight import registry
 from earsight.config import Inputs, Optim, Supervision, from_json, need, to_json
 
-FREE = (
-    "data", "optim.workers", "optim.save_every", "optim.save_epochs",
-    "optim.max_failed",
-)  # fmt: skip
+FREE = ("data", "optim.workers", "optim.save_every", "optim.save_epochs", "optim.max_failed")
 """What may be changed when a run goes on: where its data lie, and how it is worked on. Its lists stay the same."""
 
 
@@ -20,8 +18,9 @@ class Job:
     """A training run.
 
     Args:
-        method: name of the method (a file in methods/, or a dotted module path).
-        config: the method's Config.
+        method: a file in methods/, a dotted module path, or a class with its settings as `Config`, which becomes its
+            name.
+        config: the method's Config; by default as it is.
         inputs: how clips become inputs.
         optim: schedule and precision.
         on: training set, "set" or "set:split".
@@ -33,11 +32,11 @@ class Job:
         false_alarm: share of validation negatives that the calibrated verdict may call visible.
     """
 
-    method: str
-    config: Any
-    inputs: Inputs
-    optim: Optim
-    on: str
+    method: Any
+    config: Any = None
+    inputs: Inputs = field(default_factory=Inputs)
+    optim: Optim = field(default_factory=Optim)
+    on: str = ""
     val: str = ""
     data: str = ""
     limit: int = 0
@@ -46,6 +45,10 @@ class Job:
     supervision: Supervision = field(default_factory=Supervision)
 
     def __post_init__(self) -> None:
+        if isinstance(self.method, type):
+            object.__setattr__(self, "method", registry.register(self.method))
+        if self.config is None:
+            object.__setattr__(self, "config", registry.load("method", self.method).Config())
         need(self.limit >= 0, "limit of at least 0", self.limit)
         need(0 < self.false_alarm < 1, "false_alarm between 0 and 1", self.false_alarm)
 
@@ -53,14 +56,20 @@ class Job:
     def folder(self) -> Path | None:
         return Path(self.data) if self.data else None
 
+    @property
+    def modules(self) -> list[str]:
+        """Names of methods, samplers and sets in it, which may be modules of the user's own."""
+        return [self.method, self.optim.sampler, *(spec.partition(":")[0] for spec in (self.on, self.val) if spec)]
+
     def to_json(self) -> dict[str, Any]:
         return to_json(self)
 
     @classmethod
     def from_json(cls, values: dict[str, Any], config_type: type) -> Job:
         """Read a run's settings back; `config_type` is the method's Config."""
-        job = from_json(cls, {k: v for k, v in values.items() if k != "config"} | {"config": None})
-        return cls(**{**job.__dict__, "config": from_json(config_type, values["config"])})
+        config: Any = from_json(config_type, values["config"])
+        job: Job = replace(from_json(cls, {**values, "config": None}), config=config)
+        return job
 
     def worked_on_like(self, other: Job) -> Job:
         """This job with those settings of another that may be changed when a run goes on."""

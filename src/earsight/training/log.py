@@ -1,4 +1,4 @@
-"""What a run tells: JSON lines in its folder, TensorBoard when installed, and a progress bar on stderr."""
+"""What a run reports: JSON lines in its folder, TensorBoard when installed, and a progress bar on stderr."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Bar:
     def __init__(self, total: int, done: int, batch_size: int, main: bool) -> None:
         self._batch_size, self._done = batch_size, done
         self._began = time.monotonic()
-        self._epoch = self._looked = (self._began, done)
+        self._epoch = self._asked = (self._began, done)
         self._waited = 0.0
         console = Console(stderr=True)
         self._say = main
@@ -153,7 +153,7 @@ class Bar:
 
     def start_epoch(self, text: str) -> None:
         """Begin to count clips and time anew."""
-        self._epoch = self._looked = (time.monotonic(), self._done)
+        self._epoch = self._asked = (time.monotonic(), self._done)
         self._waited = 0.0
         self._progress.update(self._task, description=visible(text))
 
@@ -161,13 +161,13 @@ class Bar:
         self._done += 1
         self._progress.update(self._task, advance=1, rate=clips_per_second(self._rate(self._epoch)))
 
-    def looked(self, waited: float) -> dict[str, float]:
-        """How fast it went since the last look, of which the device waited so many seconds for data; `elapsed` counts
-        from the beginning of this process, with all that lies between epochs."""
-        rate, seconds = self._rate(self._looked), time.monotonic() - self._looked[0]
-        self._looked = (time.monotonic(), self._done)
+    def rates(self, waited: float) -> dict[str, float]:
+        """How fast it went since this was last asked, of which the device waited so many seconds for data; `elapsed`
+        counts from the beginning of this process, with all that lies between epochs."""
+        rate, seconds = self._rate(self._asked), time.monotonic() - self._asked[0]
+        self._asked = (time.monotonic(), self._done)
         self._waited += waited
-        elapsed = self._looked[0] - self._began
+        elapsed = self._asked[0] - self._began
         return {"elapsed": round(elapsed, 3), "seconds": round(seconds, 4), "waited": round(waited, 4),
                 "clips_per_second": round(rate, 4)}  # fmt: skip
 

@@ -1,49 +1,38 @@
-"""The training loop. It reads top to bottom and knows nothing of any method."""
+"""The training loop. It reads from top to bottom and knows nothing of any method."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import nullcontext
-from dataclasses import replace
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from earsight import distributed
-from earsight.config import need
-from earsight.data.clips import ClipSet, open_set
-from earsight.data.loading import Loader, Prefetcher
+from earsight.data.loading import Loader
 from earsight.data.reader import SampleSpec
-from earsight.data.sampler import BatchSampler, SampleRequest, batch_at, need_classes
+from earsight.data.sampler import BatchSampler, SampleRequest, batch_at
 from earsight.device import own_device, pick_device
-from earsight.encoders.base import no_start_weights, starts_of
+from earsight.encoders.base import starts_of
+from earsight.errors import DataError, TrainingError
 from earsight.evaluation import Evaluation
 from earsight.header import WEIGHTS
-from earsight.methods.base import Method, build
-from earsight.training.folder import check_folder, no_room, prepare_folder
+from earsight.methods.base import Method, Stage
+from earsight.training.folder import RunFolder
 from earsight.training.job import Job
-from earsight.training.lock import FolderLock
 from earsight.training.log import Bar, RunLog
-from earsight.training.look import Seen, look, usable
-from earsight.training.measure import TrainingContext, finish, need_answers, need_positives, validate
-from earsight.training.optim import lr_at, make_optimizer
-from earsight.training.state import (
-    Lists,
-    Position,
-    StateWriter,
-    lists_of,
-    load_newest,
-    need_same_lists,
-    random_state,
-    restore,
-)
-from earsight.training.stepping import Stepper, need_graph, prepared
-from earsight.training.supervision import annotated, unknown_names
+from earsight.training.plan import Plan, check, unknown_names
+from earsight.training.state import Position, random_state, restore, save_state
+from earsight.training.step import StepMetrics, Stepper, lr_at, make_optimizer, prepared, wrap
+from earsight.training.validate import TrainingContext, finish, validate
+from earsight.types import Batch, Failure
 
 LOG_EVERY = 10
+"""Steps between rows of the log. Reading a loss makes the GPU wait and the processes talk, so it happens rarely."""
 
 
 def train(job: Job, out: Path, *, device: str = "auto", resume: bool = False, force: bool = False) -> Path:
@@ -53,229 +42,208 @@ def train(job: Job, out: Path, *, device: str = "auto", resume: bool = False, fo
     """
     # Who takes part, and on what. A process that fails leaves the group by ending, which ends the others too.
     device = pick_device(device)
-    where = own_device(device)
+    own = own_device(device)
     started = distributed.start(device)
-    weights = run(job, out, where, resume=resume, force=force)
+    weights = run(job, Path(out), own, resume=resume, force=force)
     if started:
         distributed.stop()
     return weights
 
 
-def run(job: Job, out: Path, where: torch.device, *, resume: bool, force: bool) -> Path:
-    """The whole run, in every process that takes part; the first one holds the folder against other runs."""
-    with FolderLock(out) as lock:
-        try:
-            return _run(job, out, where, lock, resume=resume, force=force)
-        except OSError as error:
-            told = no_room(error, out)
-            if told is None:
-                raise
-            raise told from error
+def run(job: Job, out: Path, device: torch.device, *, resume: bool = False, force: bool = False) -> Path:
+    """The whole run, in every process that takes part."""
+    with RunFolder(out, job, resume=resume, force=force) as folder:
+        distributed.on_rank0(folder.check)
+        if resume and (out / WEIGHTS).exists():  # they come last: a run that has them is finished
+            return out / WEIGHTS
+        plan = check(job, out, device, resume=resume)
+        distributed.on_rank0(folder.begin)
+        with closing(Run(plan, job)) as training:
+            for stage in training.stages():  # without those that a resumed run has done
+                training.begin(stage)
+                for _ in training.epochs(stage):
+                    for batch in training.batches(stage):
+                        training.step(stage, batch)
+                        if training.log_due():
+                            training.log_steps()
+                        if training.save_due():
+                            training.save()
+                    training.end_epoch(stage)
+            return finish(plan, training.position, training.evaluations, training.bar)
 
 
-def _run(job: Job, out: Path, where: torch.device, lock: FolderLock, *, resume: bool, force: bool) -> Path:
-    # What cannot work is refused before the folder is touched. The weights come last: a run that has them is finished.
-    rank, world, asked = distributed.rank(), distributed.world(), job
-    main = rank == 0
+class Run:
+    """A run in progress: where it is, and what it works with."""
 
-    def hold() -> None:
-        if out.is_dir():
-            lock.take()
-        check_folder(asked, out, resume=resume, force=force)
+    def __init__(self, plan: Plan, asked: Job) -> None:
+        self.plan, self.model, self.optim = plan, plan.model, plan.job.optim
+        self.position = plan.saved.position if plan.saved else Position()
+        self.position.failures.update((plan.clips.rows[i].id, reason) for i, reason in plan.unreadable.items())
+        main = distributed.rank() == 0
+        steps = self.position.total_steps
+        self.log = RunLog(plan.out, self.position.log_bytes, first_step=steps, main=main)
+        total = sum(stage.epochs for stage in plan.stages) * plan.batches.steps
+        self.bar = Bar(total, steps, self.optim.batch_size, main)
+        self.opened = ExitStack()
+        """What is closed at the end of a stage."""
+        self.pending: list[PendingStep] = []
+        self.metrics: dict[str, float] = {}
+        self.evaluations: list[Evaluation] | None = None
+        self.keep_previous = not (plan.saved and plan.saved.note)  # a damaged state never takes the place of a good one
+        self._announce(asked)
 
-    def begin() -> None:
-        out.mkdir(parents=True, exist_ok=True)
-        lock.take()
-        prepare_folder(asked, out, resume=resume, force=force)
-
-    need(bool(job.val) or job.optim.keep == "last", "a validation set to keep the best epoch by", "none",
-         "Add --val SET, or use --optim.keep last.")  # fmt: skip
-    distributed.by_first(hold)
-    if resume and (out / WEIGHTS).exists():
-        return out / WEIGHTS
-    if job.optim.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True)
-
-    # The data: a training list, and a validation list that no test set shares.
-    clips = open_set(job.on, job.folder, role="train", limit=job.limit)
-    val = open_set(job.val, job.folder, role="val", limit=job.limit) if job.val else None
-    lost = clips.failed_clips()
-    sampler = _sampler(clips, job, lost)
-    count = sampler.clips
-    if 2 <= count < job.optim.batch_size:  # run.json keeps the settings as given: a run that goes on comes here again
-        job = replace(job, optim=replace(job.optim, batch_size=count))
-        sampler = _sampler(clips, job, lost)
-    per_epoch = sampler.steps
-    need(count >= 2, "at least two clips to train on", f"{count} in {clips.name}", "The other clips are the negatives.")
-    if val is not None:
-        need_positives(val)
-
-    # Where the run was left, and that it goes on with the lists it was begun with.
-    saved = load_newest(out) if resume else None
-    position = saved.position if saved else Position()
-    need(len(set(distributed.from_all(position.total_steps))) == 1, "one state for all processes", "several",
-         "Give them all the same --out.")  # fmt: skip
-
-    def same_lists() -> Lists:
-        lists = lists_of(clips, val)
-        need_same_lists(saved.values.get("lists", {}) if saved else {}, lists)
-        return lists
-
-    lists = distributed.by_first(same_lists)
-    need(position.step <= per_epoch, f"at least {position.step} batches an epoch, which the run has taken",
-         f"{per_epoch} of {count} readable clips", "Restore the training list, or start a new run.")  # fmt: skip
-    need(job.optim.batch_size >= world, f"a batch of at least one clip for each of {world} processes",
-         job.optim.batch_size)  # fmt: skip
-    labels = [row.label for row in clips.rows]
-    if job.optim.per_class:
-        there = [label for i, label in enumerate(labels) if i not in lost]
-        need_classes(there, clips.name, job.optim.batch_size, job.optim.per_class)
-
-    # The method. Every process draws the same numbers, so all start from the same weights.
-    torch.manual_seed(job.optim.seed)
-    with no_start_weights() if saved else nullcontext():  # the state replaces them, and their file may be gone
-        model = build(job.method, job.config, job.inputs, clips.rows)
-    stages = model.stages(job.optim.epochs)
-    need(position.stage < max(1, len(stages)), f"a state of one of {len(stages)} stages", f"stage {position.stage + 1}",
-         "Start a new run.")  # fmt: skip
-    need_graph(model, job.method, job.optim, job.supervision, where)
-    clips.check_audio_spec(job.inputs.rate, model.training_seconds)
-    truth = annotated(clips, job.supervision) if job.supervision.weight else None
-    if val is not None:
-        val.check_audio_spec(job.inputs.rate, job.inputs.seconds)
-        need_answers(model, job)
-
-    # The folder.
-    distributed.by_first(begin)
-    position.failures.update((clips.rows[i].id, reason) for i, reason in lost.items())
-    log = RunLog(out, position.log_bytes, first_step=position.total_steps, main=main)
-    bar = Bar(sum(stage.epochs for stage in stages) * per_epoch, position.total_steps, job.optim.batch_size, main)
-    for told in clips.notes:
-        bar.line(told)
-    if job.optim.batch_size < asked.optim.batch_size:
-        why = f"--limit {job.limit} leaves no more" if job.limit else f"{clips.name} has no more"
-        bar.line(f"batches of {job.optim.batch_size} clips, not {asked.optim.batch_size}: {why}")
-    if stages:
-        bar.line(
-            f"training {job.method} on {clips.name}: {len(clips)} clips, {per_epoch} "
-            f"{'batch' if per_epoch == 1 else 'batches'} of {job.optim.batch_size} an epoch, on {where}"
-        )
-    else:
-        bar.line(f"{job.method} has nothing to learn: it is measured and calibrated")
-    if truth is not None:
-        bar.line(f"ground truth of {sum(truth)} of {len(clips)} clips is used")
-        if told := unknown_names(clips, job.supervision):
-            bar.line(f"of the names whose ground truth may be used, {told}")
-    for start in starts_of(model) if saved is None else []:
-        bar.line(f"the picture encoder starts from {start}")
-    if saved and saved.note:
-        bar.line(saved.note)
-    if position.total_steps:
-        bar.line(f"resuming at epoch {position.epoch + 1}, step {position.step + 1}")
-
-    thread_on = where if where.type == "cuda" and world == 1 else None
-    states = StateWriter(out, lists, thread_on, damaged=saved is not None and bool(saved.note))
-
-    def save() -> None:
-        log.sync()
-        position.log_bytes = log.bytes
-        distributed.by_first(lambda: states.write(model, optimizer, position, random_state()))
-
-    measured: list[Evaluation] | None = None
-    loader: Loader | None = None
-    try:
-        for index, stage in enumerate(stages):
-            # A stage may freeze or replace modules; all that depends on them is made afterwards.
-            model.start_stage(stage)
-            if index < position.stage:
+    def stages(self) -> Iterator[Stage]:
+        """The stages that are left, each with its modules as it wants them."""
+        for index, stage in enumerate(self.plan.stages):
+            self.model.start_stage(stage)
+            if index < self.position.stage:
                 continue
-            prepared(model, job.optim, where)
-            lr = stage.lr if stage.lr is not None else job.optim.lr
-            optimizer = make_optimizer(model.groups(), job.optim, lr)
-            if saved is not None:
-                restore(saved, model, optimizer)
-                saved = None
-            else:
-                model.on_epoch(TrainingContext(model, clips, job, stage, position, where, optimizer))
-                if any(
-                    len(x) for x in model.training_state().values() if x.ndim
-                ):  # what took a pass over all clips is not found out twice
-                    save()
-            usual = len(batch_at(np.arange(job.optim.batch_size), 0, job.optim.batch_size, rank, world))
-            take_step = Stepper(model, stage, optimizer, job.optim, job.supervision, where, usual)
-            spec = SampleSpec(job.optim.seed, model.training_seconds, truth)
-            loader = Loader(clips, job.inputs, spec, workers=job.optim.workers, device=where)
-            # The next epoch is read while this one ends, unless it brings neighbours that are yet to be found.
-            foreseen = type(model).neighbours is Method.neighbours
-            feed: Prefetcher | None = None
-            while position.epoch < stage.epochs:
-                epoch = position.epoch
-                unread: list[Seen] = []
-                row: dict[str, float] = {}
-                model.train()
-                if feed is None or not foreseen:
-                    until = stage.epochs if foreseen else epoch + 1
-                    feed = loader.prefetch(_requests(sampler, model, range(epoch, until), position.step))
-                bar.start_epoch(f"epoch {epoch + 1}/{stage.epochs}" + (f" {stage.name}" if len(stages) > 1 else ""))
-                for batch in islice(feed, per_epoch - position.step):
-                    batch = usable(batch)
-                    rate = lr_at(epoch * per_epoch + position.step, stage.epochs * per_epoch, job.optim, lr)
-                    taken = take_step(batch, rate)
-                    position.step += 1
-                    position.total_steps += 1
-                    bar.step()
+            yield stage
+            self.opened.close()
+            if index + 1 < len(self.plan.stages):
+                self.position.stage, self.position.epoch, self.position.best = index + 1, 0, Position.best
 
-                    # Looking makes the GPU wait, so it happens rarely; a state is saved only after a look.
-                    unread.append(Seen(position.total_steps, taken, batch.ids, batch.failures))
-                    saving = position.total_steps % job.optim.save_every == 0
-                    if len(unread) >= LOG_EVERY or saving or position.step == per_epoch:
-                        row = look(unread, position, clips, job.optim.max_failed)
-                        unread.clear()
-                        log.write({"step": position.total_steps, "epoch": epoch, "lr": rate, **row,
-                                   **bar.looked(feed.waited())})  # fmt: skip
-                    if saving and position.step < per_epoch:
-                        save()
+    def begin(self, stage: Stage) -> None:
+        """Make all that depends on the stage's modules; let the method find out about the training set."""
+        plan, optim = self.plan, self.optim
+        prepared(self.model, optim, plan.device)
+        self.lr = optim.lr if stage.lr is None else stage.lr
+        self.optimizer = make_optimizer(self.model.groups(), optim, self.lr)
+        if plan.saved is not None:
+            restore(plan.saved, self.model, self.optimizer)
+            plan.saved = None
+        else:
+            self.model.on_epoch(TrainingContext(plan, stage, self.position, self.optimizer))
+            if any(value.numel() for value in self.model.training_state().values()):
+                self.save()  # what took a pass over all clips is not found out twice
+        size, rank, world = optim.batch_size, distributed.rank(), distributed.world()
+        full_batch = len(batch_at(np.arange(size), 0, size, rank, world))
+        step = wrap(self.model, plan.job.supervision, stage)
+        self.stepper = Stepper(step, self.model, self.optimizer, optim, plan.device, full_batch)
+        spec = SampleSpec(optim.seed, self.model.training_seconds, plan.annotated)
+        self.loader = Loader(plan.clips, plan.job.inputs, spec, workers=optim.workers, device=plan.device)
+        self.opened.callback(self.loader.close)
+        self.prefetched: Iterator[Batch] | None = None
 
-                if take_step.slow and (job.optim.graph or job.optim.compile):
-                    bar.line(
-                        f"{take_step.slow} steps so far were slow ones, because clips were missing from their batches"
-                    )
+    def epochs(self, stage: Stage) -> Iterator[int]:
+        """The epochs that are left of the stage."""
+        while self.position.epoch < stage.epochs:
+            self.model.train()
+            name = f" {stage.name}" if len(self.plan.stages) > 1 else ""
+            self.bar.start_epoch(f"epoch {self.position.epoch + 1}/{stage.epochs}{name}")
+            yield self.position.epoch
 
-                # The epoch is done: measure, let the method work on the whole set, save.
-                position.epoch, position.step = epoch + 1, 0
-                last = position.epoch == stage.epochs
-                every = job.optim.val_every
-                if val is None and row:
-                    bar.line(f"epoch {position.epoch}: loss {row['loss']:.4f} ({bar.speed})")
-                if val is not None and (last or (every and position.epoch % every == 0)):
-                    measured = validate(model, val, job, position, log, bar, out, where)
-                if not last:
-                    model.on_epoch(TrainingContext(model, clips, job, stage, position, where, optimizer))
-                if last or position.epoch % job.optim.save_epochs == 0:
-                    save()
-            loader.close()
-            if index + 1 < len(stages):
-                position.stage, position.epoch, position.best = index + 1, 0, Position.best
+    def batches(self, stage: Stage) -> Iterator[Batch]:
+        """The batches that are left of the epoch, on the device.
 
-        states.close()
-        finish(model, val, measured, clips, job, position, bar, out, where)
-    finally:
-        if loader is not None:
-            loader.close()
-        states.wait()
-        bar.close()
-        log.close()
-    return out / WEIGHTS
+        The next epoch is read while this one ends, unless it brings neighbours that are yet to be found.
+        """
+        position, sampler = self.position, self.plan.batches
+        foreseen = type(self.model).neighbours is Method.neighbours
+        if self.prefetched is None or not foreseen:
+            epochs = range(position.epoch, stage.epochs if foreseen else position.epoch + 1)
+            self.prefetched = self.loader.prefetch(requests(sampler, self.model, epochs, position.step))
+        for batch in islice(self.prefetched, sampler.steps - position.step):
+            require_clips(batch)
+            yield batch
+
+    def step(self, stage: Stage, batch: Batch) -> None:
+        """Learn from a batch."""
+        position, per_epoch = self.position, self.plan.batches.steps
+        self.step_lr = lr_at(position.epoch * per_epoch + position.step, stage.epochs * per_epoch, self.optim, self.lr)
+        metrics = self.stepper(batch, self.step_lr)
+        position.step += 1
+        position.total_steps += 1
+        self.bar.step()
+        self.pending.append(PendingStep(position.total_steps, metrics, batch.ids, batch.failures))
+
+    def log_due(self) -> bool:
+        """Every few steps, at an epoch's end, and before a state is saved, which so never holds a loss that is not
+        finite."""
+        saved = self.position.total_steps % self.optim.save_every == 0
+        return len(self.pending) >= LOG_EVERY or saved or self.position.step == self.plan.batches.steps
+
+    def log_steps(self) -> None:
+        """Write the mean of the last steps into the log."""
+        plan, position = self.plan, self.position
+        self.metrics = mean_metrics(self.pending, position.failures, len(plan.clips), self.optim.max_failed)
+        self.pending.clear()
+        self.log.write({"step": position.total_steps, "epoch": position.epoch, "lr": self.step_lr, **self.metrics,
+                        **self.bar.rates(self.loader.waited())})  # fmt: skip
+
+    def save_due(self) -> bool:
+        return self.position.total_steps % self.optim.save_every == 0 and self.position.step < self.plan.batches.steps
+
+    def save(self) -> None:
+        """Save the state. The rows of the log that it counts on are on disk before it."""
+        self.log.sync()
+        self.position.log_bytes = self.log.bytes
+
+        def work() -> None:
+            position = {**self.position.__dict__, "failures": dict(self.position.failures)}
+            values = {
+                "position": position,
+                "model": self.model.state_dict(),
+                "training": self.model.training_state(),
+                "optimizer": self.optimizer.state_dict(),
+                "rng": random_state(),
+                "lists": self.plan.lists,
+            }
+            save_state(self.plan.out, values, keep_previous=self.keep_previous)
+            self.keep_previous = True
+
+        distributed.on_rank0(work)
+
+    def end_epoch(self, stage: Stage) -> None:
+        """Measure, let the method work on the whole training set, save."""
+        position, optim, bar, val = self.position, self.optim, self.bar, self.plan.val
+        if self.stepper.irregular and (optim.graph or optim.compile):
+            bar.line(
+                f"{self.stepper.irregular} steps so far were slow ones, because clips were missing from their batches"
+            )
+        position.epoch, position.step = position.epoch + 1, 0
+        last = position.epoch == stage.epochs
+        if val is None and self.metrics:
+            bar.line(f"epoch {position.epoch}: loss {self.metrics['loss']:.4f} ({bar.speed})")
+        if val is not None and (last or (optim.val_every and position.epoch % optim.val_every == 0)):
+            self.evaluations = validate(self.plan, val, position, self.log, bar)
+        if not last:
+            self.model.on_epoch(TrainingContext(self.plan, stage, position, self.optimizer))
+        if last or position.epoch % optim.save_epochs == 0:
+            self.save()
+
+    def close(self) -> None:
+        self.opened.close()
+        self.bar.close()
+        self.log.close()
+
+    def _announce(self, asked: Job) -> None:
+        """Say what is trained on what, and what is not as one may expect."""
+        plan, job, bar, position = self.plan, self.plan.job, self.bar, self.position
+        clips, steps, size = plan.clips, plan.batches.steps, job.optim.batch_size
+        for note in clips.notes:
+            bar.line(note)
+        if size < asked.optim.batch_size:
+            why = f"--limit {job.limit} leaves no more" if job.limit else f"{clips.name} has no more"
+            bar.line(f"batches of {size} clips, not {asked.optim.batch_size}: {why}")
+        if plan.stages:
+            batches = f"{steps} {'batch' if steps == 1 else 'batches'} of {size} an epoch"
+            bar.line(f"training {job.method} on {clips.name}: {len(clips)} clips, {batches}, on {plan.device}")
+        else:
+            bar.line(f"{job.method} has nothing to learn: it is measured and calibrated")
+        if plan.annotated is not None:
+            bar.line(f"ground truth of {sum(plan.annotated)} of {len(clips)} clips is used")
+            if unknown := unknown_names(clips, job.supervision):
+                bar.line(f"of the names whose ground truth may be used, {unknown}")
+        for start in starts_of(plan.model) if plan.saved is None else []:
+            bar.line(f"the picture encoder starts from {start}")
+        if plan.saved and plan.saved.note:
+            bar.line(plan.saved.note)
+        if position.total_steps:
+            bar.line(f"resuming at epoch {position.epoch + 1}, step {position.step + 1}")
 
 
-def _sampler(clips: ClipSet, job: Job, lost: Collection[int]) -> BatchSampler:
-    optim = job.optim
-    return BatchSampler(clips.rows, optim.batch_size, optim.seed, sampler=optim.sampler, per_class=optim.per_class,
-                        unreadable=lost)  # fmt: skip
-
-
-def _requests(
+def requests(
     sampler: BatchSampler, model: Method, epochs: Iterable[int], first_step: int
 ) -> Iterator[list[SampleRequest]]:
     """The batches of these epochs, of the first from a step on, each epoch's worked out when it is asked for."""
@@ -288,3 +256,51 @@ def _requests(
             neighbours=model.neighbours(epoch),
         )
         first_step = 0
+
+
+class PendingStep(NamedTuple):
+    """What is kept of a step until it is logged: this process's part of it."""
+
+    number: int
+    metrics: StepMetrics
+    ids: tuple[str, ...]
+    failures: tuple[Failure, ...]
+
+
+def require_clips(batch: Batch) -> None:
+    """Stop all processes where one has no part of a batch, or where the whole batch is one clip."""
+    counts = distributed.sizes(len(batch))
+    if min(counts) == 0 or sum(counts) < 2:
+        failures = [failure for part in distributed.all_gather_object(batch.failures) for failure in part]
+        raise DataError(
+            f"Expected two readable clips or more in every batch, and one for each process, but got {counts} of "
+            f"{sum(counts) + len(failures)}: {'; '.join(failure.reason for failure in failures[:3])}. "
+            "Repair or remove these clips, raise --optim.batch-size, or use fewer processes."
+        )
+
+
+def mean_metrics(steps: list[PendingStep], failures: dict[str, str], clips: int, max_failed: float) -> dict[str, float]:
+    """Mean loss and logs of these steps; their unreadable clips join `failures`.
+
+    All processes see the same, and stop together at a loss that is not finite or at too many unreadable clips.
+    """
+    names = steps[0].metrics.names
+    values: list[list[float]] = torch.stack([step.metrics.values for step in steps]).tolist()
+    mine = [(row[0], step.ids, step.failures) for row, step in zip(values, steps, strict=True)]
+    for step, row, parts in zip(steps, values, zip(*distributed.all_gather_object(mine), strict=True), strict=True):
+        for _, _, failed in parts:
+            failures.update(failed)
+        bad = [loss for loss, _, _ in parts if not math.isfinite(loss)]
+        if bad:
+            logs = ", ".join(f"{name} {value:.4g}" for name, value in zip(names[1:], row[1:], strict=True))
+            raise TrainingError(
+                f"Expected a finite loss, but at step {step.number} it is {bad[0]} ({logs}). "
+                f"Clips of that batch: {', '.join(id for _, ids, _ in parts for id in ids)}. "
+                "Lower --optim.lr, set --optim.clip-norm 1, or check these clips."
+            )
+    if len(failures) > max_failed * clips:
+        raise DataError(
+            f"Expected at most {max_failed:.0%} of {clips} training clips to be unreadable, but {len(failures)} are: "
+            f"{'; '.join(islice(failures.values(), 3))}. Repair or remove them, or raise --optim.max-failed."
+        )
+    return {name: sum(column) / len(column) for name, column in zip(names, zip(*values, strict=True), strict=True)}
