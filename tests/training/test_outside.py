@@ -106,7 +106,7 @@ job = Job(method=MyModel, inputs=tiny.INPUTS, optim=tiny.OPTIM, on="tiny.tones",
 assert job.method == "__main__.MyModel" and job.config == MyConfig()
 if what == "killed":
     killing._die_at_write("state.pt", 3, "before")
-weights = earsight.train(job, out, device="cpu", resume=what == "resumed")
+weights = earsight.train(job, str(out), device="cpu", resume=what == "resumed")
 measured = earsight.evaluate(load_weights(weights).model, open_set("tiny.tones:val"), get("exact"))
 print(measured.metrics["loc_acc"] >= 0)
 sound = np.sin(np.arange(8000) / 3).astype(np.float32)

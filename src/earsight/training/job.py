@@ -56,11 +56,6 @@ class Job:
     def folder(self) -> Path | None:
         return Path(self.data) if self.data else None
 
-    @property
-    def modules(self) -> list[str]:
-        """Names of methods, samplers and sets in it, which may be modules of the user's own."""
-        return [self.method, self.optim.sampler, *(spec.partition(":")[0] for spec in (self.on, self.val) if spec)]
-
     def to_json(self) -> dict[str, Any]:
         return to_json(self)
 

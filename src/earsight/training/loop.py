@@ -35,7 +35,7 @@ LOG_EVERY = 10
 """Steps between rows of the log. Reading a loss makes the GPU wait and the processes talk, so it happens rarely."""
 
 
-def train(job: Job, out: Path, *, device: str = "auto", resume: bool = False, force: bool = False) -> Path:
+def train(job: Job, out: Path | str, *, device: str = "auto", resume: bool = False, force: bool = False) -> Path:
     """Run `job` in the folder `out` and return the path of the finished weights.
 
     With `resume`, an interrupted run goes on where its last saved state was and ends with the very same weights.
