@@ -18,7 +18,7 @@ from earsight.config import check_choices, need
 from earsight.errors import TrainingError, UsageError
 from earsight.header import find_weights
 from earsight.methods import ogl
-from earsight.methods.base import Method, Stage
+from earsight.methods.base import Features, Method, Stage, TwoTower
 from earsight.protocols import Protocol
 from earsight.resampling import scaled
 from earsight.types import Batch, Maps, Step
@@ -104,8 +104,12 @@ class ObjectPrior:
         return replace(weights, model=model, meta=meta)
 
 
-class Fused(Method):
-    """A method whose maps have an object prior in them. It is for looking, not for training."""
+class Fused(TwoTower):
+    """A method whose maps have an object prior in them, for inference only.
+
+    The objects of a picture are found once for all its sounds; so are the features of a `TwoTower`'s picture. Any other
+    method gets its pictures and sounds as they are.
+    """
 
     def __init__(self, method: Method, objects: Method, prior: ObjectPrior) -> None:
         super().__init__(method.inputs)
@@ -119,27 +123,41 @@ class Fused(Method):
             "Expected a method to train, but got one with an object prior. Train the method, then add the prior."
         )
 
-    def localize(self, pictures: Tensor, sounds: Tensor) -> Maps:
-        maps, alpha = self.method.localize(pictures, sounds), self.prior.alpha
-        if alpha == 1:
-            return maps
-        objects = self.objects.localize(pictures, sounds)
-        size = (self.inputs.image_size, self.inputs.image_size)
+    def embed_images(self, pictures: Tensor) -> Features:
+        method = self.method
+        own = method.embed_images(pictures) if isinstance(method, TwoTower) else {"pictures": pictures}
+        if self.prior.alpha == 1:
+            return own
+        objects = self.objects.localize(pictures, pictures.new_zeros((len(pictures), 0)))  # which sound plays no part
+        return {**own, "object_map": objects.dense, "object_score": scaled(objects.dense, objects.bounds)}
+
+    def embed_sounds(self, sounds: Tensor) -> Features:
+        return self.method.embed_sounds(sounds) if isinstance(self.method, TwoTower) else {"sounds": sounds}
+
+    def compare(self, image: Features, audio: Features) -> Maps:
+        if isinstance(self.method, TwoTower):
+            maps = self.method.compare(image, audio)
+        else:
+            maps = self.method.localize(image["pictures"], audio["sounds"])
+        return maps if self.prior.alpha == 1 else self.fused(maps, image["object_map"], image["object_score"])
+
+    def fused(self, maps: Maps, objects: Tensor, score: Tensor) -> Maps:
+        """The method's maps with the map of objects (B, h, w), of which `score` is scaled by its bounds."""
+        alpha, size = self.prior.alpha, (self.inputs.image_size, self.inputs.image_size)
         if self.prior.fusion == "ezvsl":
-            dense = ezvsl(maps.dense, objects.dense, alpha, size)
-            native = dense if maps.native is maps.dense else ezvsl(maps.native, objects.dense, alpha, size)
+            dense = ezvsl(maps.dense, objects, alpha, size)
+            native = dense if maps.native is maps.dense else ezvsl(maps.native, objects, alpha, size)
             # The highest value of such a map is always 1, so what is known about visibility is the method's alone.
             sure = maps.confidence
             if sure is None:
                 sure = scaled(maps.dense.flatten(1).amax(1), maps.bounds)
             return Maps(native, dense, (0.0, 1.0), sure, (0.0, 1.0))
-        seen = scaled(objects.dense, objects.bounds)
-        dense = slavc(_within_bounds(maps.dense, maps.bounds), seen, alpha, size)
+        dense = slavc(_within_bounds(maps.dense, maps.bounds), score, alpha, size)
         native = dense
         if maps.native is not maps.dense:
             # NOTE: published maps all have bounds. A native map without any is stretched to [0, 1] like EZ-VSL's.
             own = scaled(maps.native, maps.native_bounds) if maps.native_bounds else stretched(maps.native)
-            native = slavc(own, seen, alpha, size)
+            native = slavc(own, score, alpha, size)
         return Maps(native, dense, (0.0, 1.0), maps.confidence, (0.0, 1.0))
 
 

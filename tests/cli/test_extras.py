@@ -51,7 +51,7 @@ def exported(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_help_and_lists_need_no_extra() -> None:
-    kinds = ("methods", "samplers", "sets", "metrics", "protocols", "recipes", "tables")
+    kinds = ("methods", "encoders", "samplers", "sets", "metrics", "protocols", "recipes", "tables")
     done = without_extras(
         ["--help"], *([*name.split(), "--help"] for name in COMMANDS), *(["list", kind] for kind in kinds)
     )

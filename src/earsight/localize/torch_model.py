@@ -44,7 +44,9 @@ class TorchModel:
         sounds = torch.from_numpy(waveforms).to(self.device)
         if isinstance(self.method, TwoTower):
             image, audio = self._embedded(self.method, frames), self.method.embed_sounds(sounds)
-            return self.method.compare(choose(image, of_picture), choose(audio, of_sound)).arrays()
+            if picture is not None and sound is not None:
+                image, audio = choose(image, of_picture), choose(audio, of_sound)
+            return self.method.compare(image, audio).arrays()
         pictures = torch.from_numpy(frames).to(self.device)
         return self.method.localize(pictures[of_picture], sounds[of_sound]).arrays()
 
