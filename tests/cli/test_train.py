@@ -89,6 +89,14 @@ def test_every_flag_reaches_the_job(trained: Trained) -> None:
     assert trained.more == [{"device": "cpu", "resume": False, "force": True}]
 
 
+def test_encoders_have_short_flags(trained: Trained) -> None:
+    assert (
+        main(["train", "slavc", "--on", "toybox", "--out", "r", "--image-encoder", "small", "--audio-encoder=resnet18"])
+        == 0
+    )
+    assert trained.jobs[0].config.encoders == slavc.Encoders("small", "resnet18")
+
+
 def test_a_preset_is_where_flags_start_from(trained: Trained) -> None:
     assert main(["train", "slavc", "--on", "toybox", "-o", "r", "--preset", "paper", "--method.momentum", "0.5"]) == 0
     job, paper = trained.jobs[0], slavc.paper()

@@ -7,6 +7,7 @@ whole command line is parsed against the settings they give.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
@@ -29,6 +30,8 @@ NONE = "none"
 """`--val none`: no validation."""
 SAME = ("on", "data", "val", "limit", "protocol", "false_alarm", "inputs", "optim", "supervision")
 """What the command line and a job call by the same name."""
+SHORT = {"--image-encoder": "--method.encoders.image", "--audio-encoder": "--method.encoders.audio"}
+"""Short spellings of flags."""
 SWITCHES = {"--help", "-h", "--resume", "--force"}
 MODULES = ("--on", "--val", "--optim.sampler", "--method.encoders.image", "--method.encoders.audio")
 """Flags whose values may be modules of the user's own."""
@@ -38,6 +41,7 @@ MODULES = ("--on", "--val", "--optim.sampler", "--method.encoders.image", "--met
 class Train:
     """Train a method. METHOD comes first; earsight train METHOD --help lists its own settings too (--method.*).
 
+    --image-encoder and --audio-encoder are short for --method.encoders.image and --method.encoders.audio.
     On several GPUs or machines: torchrun --nproc-per-node 8 -m earsight train METHOD ...
     """
 
@@ -93,6 +97,8 @@ class Start:
 
 def parse(args: Sequence[str]) -> Train:
     """The settings of a command line, with those of the method that it names."""
+    for short, whole_flag in SHORT.items():
+        args = [re.sub(rf"^{short}(?==|$)", whole_flag, word) for word in args]
     method, flags = read_ahead(args)
     begin = start(method, flags)
     if begin is None:
