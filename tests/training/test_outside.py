@@ -59,6 +59,18 @@ def test_a_loss_that_knows_labels_keeps_nothing_by_hand(
     outside.whole_life(tmp_path, capsys, "own.same_label", "--on", "toybox", *flags)
 
 
+@pytest.mark.slow
+def test_a_model_in_which_picture_and_sound_meet_early_is_a_method_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = example("add-a-method.md", "## A model in which picture and sound meet early")
+    outside.write(tmp_path, monkeypatch, "early_fusion", text)
+    run = outside.whole_life(tmp_path, capsys, "own.early_fusion", "--on", "toybox")
+    assert main(["export", str(run), "--out", str(tmp_path / "exported")]) == 0
+    assert {file.name for file in (tmp_path / "exported").iterdir()} == {"config.json", "model.onnx"}
+    assert main(["localize", str(tmp_path / "exported"), *outside.pair(tmp_path), "-o", str(tmp_path / "again")]) == 0
+
+
 NOTEBOOK = '''
 import signal, sys, os
 from dataclasses import dataclass, field
