@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from earsight.export.parts import answers
 from test_methods import pairs, tiny, tiny_config
 
 from earsight import registry
 from earsight.checkpoint import save_weights
-from earsight.export import LARGEST_DIFFERENCE, export_onnx
+from earsight.export import LARGEST_DIFFERENCE, answers, export_onnx
 from earsight.onnxfile import OnnxModel
 
 

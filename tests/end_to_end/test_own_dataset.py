@@ -16,7 +16,7 @@ from earsight.types import Clip
 
 PAGE = Path(__file__).parents[2] / "docs" / "add-a-dataset.md"
 TINY = [
-    *("--method.encoders.kind", "small", "--method.encoders.width", "4", "--method.encoders.weights", "random"),
+    *("--image-encoder", "small", "--audio-encoder", "small", "--method.encoders.width", "4"),
     *("--method.dim", "8", "--inputs.image-size", "32", "--inputs.resize", "36", "--inputs.rate", "8000"),
     *("--inputs.seconds", "1", "--inputs.window", "128", "--inputs.hop", "64", "--optim.epochs", "3"),
     *("--optim.batch-size", "4", "--optim.save-every", "1", "--device", "cpu"),
