@@ -22,10 +22,10 @@ import tyro
 
 from earsight import registry
 from earsight.cli.screen import columns, say, say_json
-from earsight.cli.settings import EXTRAS, Switch, missing, require
+from earsight.cli.settings import EXTRAS, Json, missing, require
 from earsight.config import need
 from earsight.errors import EarsightError, how_to_install
-from earsight.recipes import RECIPES, Recipe
+from earsight.recipes import RECIPES
 
 Kind = Literal["methods", "encoders", "samplers", "sets", "metrics", "protocols", "recipes", "presets", "tables"]
 State = Literal["ok", "optional", "broken"]
@@ -57,16 +57,14 @@ class List:
 
     kind: Annotated[Kind, tyro.conf.Positional]
     """What to list."""
-    json: Switch = False
-    """Print JSON."""
+    json: Json = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Doctor:
     """Check that everything earsight needs is here and works."""
 
-    json: Switch = False
-    """Print JSON."""
+    json: Json = False
 
 
 def run(settings: List | Doctor) -> int:
@@ -77,7 +75,15 @@ def run_list(settings: List) -> int:
     kind = settings.kind
     rows = entries(kind)
     if settings.json:
-        more = {name: _facts(recipe) for name, recipe in RECIPES.items()} if kind == "recipes" else {}
+        more = {
+            name: {
+                "method": recipe.method,
+                "on": recipe.on,
+                "train": recipe.train.replace("NAME", name),
+                "evaluate": recipe.evaluate,
+            }
+            for name, recipe in (RECIPES if kind == "recipes" else {}).items()
+        }
         say_json([{"name": name, "summary": summary, **more.get(name, {})} for name, summary in rows])
     elif kind == "recipes":
         say(recipes())
@@ -104,7 +110,7 @@ def entries(kind: str) -> list[tuple[str, str]]:
     if kind == "presets":
         require("train", "torch", "torchvision")
         return [
-            (f"{method} {name}", _first_line(function))
+            (f"{method} {name}", (inspect.getdoc(function) or "").split("\n")[0])
             for method in registry.names("method")
             for name, function in sorted(registry.load("method", method).PRESETS.items())
         ]
@@ -118,15 +124,10 @@ def recipes() -> str:
     for name, recipe in RECIPES.items():
         head = f"trained on {recipe.on}: {recipe.train}"
         groups.setdefault(head, {}).setdefault(recipe.evaluate, []).append((f"    {name}", recipe.source))
-    parts = []
-    for head, commands in groups.items():
-        parts += ["\n".join([head, *(f"  {command}\n{columns(rows)}" for command, rows in commands.items())])]
-    return "\n\n".join(parts)
-
-
-def _facts(recipe: Recipe) -> dict[str, str]:
-    train = recipe.train.replace("NAME", recipe.name)
-    return {"method": recipe.method, "on": recipe.on, "train": train, "evaluate": recipe.evaluate}
+    return "\n\n".join(
+        "\n".join([head, *(f"  {command}\n{columns(rows)}" for command, rows in commands.items())])
+        for head, commands in groups.items()
+    )
 
 
 def _protocols() -> list[tuple[str, str]]:
@@ -141,10 +142,6 @@ def _protocols() -> list[tuple[str, str]]:
         words = [f"{key} {plain[key]}" for key in choices] if name == "exact" else ["as exact, but", *differs]
         rows.append((name, f"{protocol.hash}  {', '.join(words).replace('but,', 'but')}"))
     return rows
-
-
-def _first_line(function: object) -> str:
-    return (inspect.getdoc(function) or "").split("\n")[0]
 
 
 def run_doctor(settings: Doctor) -> int:

@@ -30,7 +30,6 @@ class App:
     password: Annotated[str, word("TEXT")] = ""
     """Ask every visitor for it. Others on this machine can read it here, but not in the variable EARSIGHT_PASSWORD."""
     device: Device = "auto"
-    """Where to compute."""
     every: Annotated[float, word("SECONDS", default=None)] = 0.2
     """Time between two answers."""
     max_mb: Annotated[float, word("MB", default=None)] = 100.0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from earsight.cli.screen import note, say, say_json
-from earsight.cli.settings import Many, Switch, need_once, word
+from earsight.cli.settings import Force, Json, Many, Switch, need_once, word
 from earsight.config import need
 from earsight.errors import UsageError
 from earsight.files import refuse_existing, write_text
@@ -38,8 +38,7 @@ class Compare:
     """Seed of the draws."""
     out: Annotated[Path | None, word("FILE", "-o")] = None
     """Write the table to this file too."""
-    force: Switch = False
-    """Replace a file that is there."""
+    force: Force = False
     json: Switch = False
     """Print JSON, with numbers as fractions; a published table alone (--table) as printed, in its unit."""
 
@@ -54,10 +53,8 @@ class Curves:
     """Which numbers to draw, one panel each: those of metrics.json, such as ap or auroc."""
     out: Annotated[Path, word("FILE", "-o", default=None)] = Path("curves.png")
     """The PNG file to write."""
-    force: Switch = False
-    """Replace a file that is there."""
-    json: Switch = False
-    """Print JSON instead of the table."""
+    force: Force = False
+    json: Json = False
 
 
 def run(settings: Compare | Curves) -> int:
@@ -76,7 +73,6 @@ def run_compare(settings: Compare) -> int:
     need(settings.seed >= 0, "a seed of at least 0", settings.seed)
     need_once("each report once", reports)
     if out is not None:
-        need(not out.is_dir(), "a file to write", f"the folder {out}", "Name a file in it.")
         refuse_existing([out], settings.force)
     if reports:
         read = [read_report(path) for path in reports]
@@ -116,7 +112,6 @@ def run_curves(settings: Curves) -> int:
     for name in metrics:
         module_of(name)
     need(out.suffix.lower() == ".png", "a .png file to write", out, "Let the name of --out end in .png.")
-    need(not out.is_dir(), "a file to write", f"the folder {out}", "Name a file in it.")
     refuse_existing([out], settings.force)
     series, traces = read_series(runs, list(dict.fromkeys(metrics))), read_traces(runs)
     draw(out, series, traces)

@@ -10,10 +10,10 @@ import tyro
 
 from earsight.cli.localize import Localize
 from earsight.cli.screen import note, pairs, say, say_json
-from earsight.cli.settings import Switch, command_line, require, word
+from earsight.cli.settings import Force, Json, command_line, require, word
 from earsight.config import need
-from earsight.errors import UsageError
 from earsight.escape import visible
+from earsight.files import refuse_existing
 from earsight.onnxfile import is_export
 
 
@@ -28,10 +28,8 @@ class Import:
     method: Annotated[str, word("NAME")] = ""
     """What a file with the network of EZ-VSL becomes: ezvsl (by default), fnac, marginnce or slavc. All give the same
     maps; the name says what they are called and how they would be trained further."""
-    force: Switch = False
-    """Replace a file that is there."""
-    json: Switch = False
-    """Print JSON."""
+    force: Force = False
+    json: Json = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +42,8 @@ class Export:
     """The folder to write."""
     opset: Annotated[int, word("N", default=None)] = 18
     """Version of ONNX's operators; 18 runs on every runtime since 2023."""
-    force: Switch = False
-    """Replace a file that is there."""
-    json: Switch = False
-    """Print JSON."""
+    force: Force = False
+    json: Json = False
 
 
 def run(settings: Import | Export) -> int:
@@ -57,8 +53,7 @@ def run(settings: Import | Export) -> int:
 def run_import(settings: Import) -> int:
     out = settings.out
     need(out.suffix == ".safetensors", "an output name that ends in .safetensors", out, "Add the ending.")
-    if out.exists() and not settings.force:
-        raise UsageError(f"Expected no file at {out} yet, but got one. Use --force to replace it.")
+    refuse_existing([out], settings.force)
     require("train", "torch", "torchvision")
     from earsight.official import import_checkpoint
 
@@ -70,7 +65,9 @@ def run_import(settings: Import) -> int:
 
 def run_export(settings: Export) -> int:
     out = settings.out
-    refuse_folder(out, settings.force)
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        need(is_export(out), f"a new or empty folder at {out}", "something else", "Name another --out.")
+        need(settings.force, f"no export at {out}", "one", "Use --force to replace it.")
     require("export", "onnx", "onnxscript", "torch")
     from earsight.export import export_onnx
 
@@ -79,16 +76,6 @@ def run_export(settings: Export) -> int:
     said = {**facts, "difference": f"{done.difference:.1e} at most from torch"}
     present(done.path, settings, {"folder": str(done.path), **facts}, said)
     return 0
-
-
-def refuse_folder(out: Path, force: bool) -> None:
-    """Refuse to replace anything but an export, and that only if asked to."""
-    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
-        return
-    if not is_export(out):
-        raise UsageError(f"Expected a new or empty folder at {out}, but there is something else. Name another --out.")
-    if not force:
-        raise UsageError(f"Expected no export at {out}, but there is one. Pass --force to replace it.")
 
 
 def present(written: Path, settings: Import | Export, values: dict[str, Any], said: dict[str, Any]) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from earsight import registry
-from earsight.cli.screen import columns, note, progress, say, say_json
-from earsight.cli.settings import Switch, require, word
+from earsight.cli.screen import columns, first, note, progress, say, say_json
+from earsight.cli.settings import Data, Force, Json, require, word
 from earsight.config import need
 from earsight.errors import DataError
 from earsight.escape import visible
@@ -31,33 +31,27 @@ class DataCheck:
 
     spec: Annotated[str, tyro.conf.Positional, word("SET|PACK", default=None)]
     """NAME or NAME:SPLIT (earsight list sets), or the folder of a pack."""
-    data: Annotated[Path | None, word("DIR")] = None
-    """Folder of the data."""
+    data: Data = None
     workers: int = 0
     """Processes that read clips; 0 reads in this one."""
     limit: Annotated[int, word("N")] = 0
     """Look at this many clips only, spread over the set."""
     out: Annotated[Path | None, word("DIR", "-o")] = None
     """Write what was found (csv) and the list of good clips here."""
-    force: Switch = False
-    """Replace files that are there."""
-    json: Switch = False
-    """Print JSON."""
+    force: Force = False
+    json: Json = False
 
 
 def run(settings: DataCheck) -> int:
     """Exit code 1 when a clip is missing or unreadable, 0 when there are only remarks."""
     from earsight.data.check import KINDS, check
     from earsight.data.clips import missing_list, open_set, with_split
+    from earsight.data.files import lines
 
     spec, data, out = settings.spec, settings.data, settings.out
     if folders := packs_of(spec, data):
-        need(
-            out is None and settings.limit == 0,
-            "a pack to be checked as a whole",
-            "--out or --limit",
-            "Leave it out.",
-        )
+        whole = out is None and settings.limit == 0
+        need(whole, "a pack to be checked as a whole", "--out or --limit", "Leave it out.")
         return check_packs(folders, settings)
     if out is not None:
         refuse_existing([out / PROBLEMS, out / GOOD], settings.force)
@@ -85,7 +79,9 @@ def run(settings: DataCheck) -> int:
     else:
         say(page(found, len(clip_set)))
     if out is not None:
-        _write(out, found)
+        problems = ((problem.id, problem.kind, problem.detail) for problem in found.problems)
+        write_csv(out / PROBLEMS, ("id", "problem", "detail"), problems)
+        write_text(out / GOOD, lines(found.good))
         note(f"all problems and the good clips: {out}")
     return int(found.failed > 0)
 
@@ -100,19 +96,9 @@ def page(found: Findings, clips: int) -> str:
     head += f", {found.remarked} of them with remarks" if found.remarked else ""
     said = [head, "", *columns(table).split("\n")]
     for kind in found.counts:
-        named = [problem for problem in found.problems if problem.kind == kind]
         said += ["", f"{kind}{'' if kind in FAILURES else ' (remark)'}:"]
-        said += [f"  {problem.id}: {problem.detail}" for problem in named[:SHOWN]]
-        said += [f"  and {len(named) - SHOWN} more"] if len(named) > SHOWN else []
+        said += first([f"{one.id}: {one.detail}" for one in found.problems if one.kind == kind], SHOWN)
     return "\n".join(map(visible, said))
-
-
-def _write(out: Path, found: Findings) -> None:
-    from earsight.data.files import lines
-
-    problems = ((problem.id, problem.kind, problem.detail) for problem in found.problems)
-    write_csv(out / PROBLEMS, ("id", "problem", "detail"), problems)
-    write_text(out / GOOD, lines(found.good))
 
 
 def packs_of(spec: str, data: Path | None) -> list[Path]:
@@ -150,7 +136,7 @@ def check_packs(folders: Sequence[Path], settings: DataCheck) -> int:
     if settings.json:
         say_json([pack_values(one) for one in found])
     else:
-        say("\n".join(pack_page(one) for one in found))
+        say("\n".join(map(pack_page, found)))
     return int(any(one.damages for one in found))
 
 
@@ -162,12 +148,10 @@ def pack_page(found: Verified) -> str:
     said = [f"{found.folder}: {found.name}{size}: {state}"]
     for damage in found.damages:
         said.append(f"  {damage.shard} {damage.detail}")
-        said += [f"    {id}" for id in damage.clips[:SHOWN]]
-        said += [f"    and {len(damage.clips) - SHOWN} more"] if len(damage.clips) > SHOWN else []
+        said += first(damage.clips, SHOWN, indent=4)
     if found.failed:
         said.append(f"  not packed, since they could not be read (remark): {len(found.failed)}")
-        said += [f"    {failed.id}: {failed.reason}" for failed in found.failed[:SHOWN]]
-        said += [f"    and {len(found.failed) - SHOWN} more"] if len(found.failed) > SHOWN else []
+        said += first([f"{failed.id}: {failed.reason}" for failed in found.failed], SHOWN, indent=4)
     return "\n".join(map(visible, said))
 
 

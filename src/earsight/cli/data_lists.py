@@ -11,7 +11,7 @@ import tyro
 
 from earsight import registry
 from earsight.cli.screen import columns, note, say, say_json
-from earsight.cli.settings import Switch, need_once, word
+from earsight.cli.settings import Data, Force, Json, need_once, word
 from earsight.config import need
 from earsight.errors import EarsightError, UsageError
 from earsight.escape import visible
@@ -37,10 +37,8 @@ class DataAudit:
     """Folder with the lists."""
     out: Annotated[Path | None, word("DIR", "-o")] = None
     """Write the clean training lists, the clean test lists and the overlap here."""
-    force: Switch = False
-    """Replace files that are there."""
-    json: Switch = False
-    """Print JSON."""
+    force: Force = False
+    json: Json = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +47,7 @@ class DataNegatives:
 
     spec: Annotated[str, tyro.conf.Positional, word("SET", default=None)]
     """The set whose positives are paired anew, NAME or NAME:SPLIT."""
-    data: Annotated[Path | None, word("DIR")] = None
-    """Folder of the data, for sets that need one."""
+    data: Data = None
     out: Annotated[Path, word("FILE", "-o", default=None)]
     """The csv file to write; SET+FILE is then the extended set."""
     count: Annotated[int, word("N")] = 0
@@ -63,10 +60,8 @@ class DataNegatives:
     """A published list (video,audio,...) to take as it is; only the kinds are worked out."""
     seed: int = 0
     """Another seed pairs anew."""
-    force: Switch = False
-    """Replace a file that is there."""
-    json: Switch = False
-    """Print JSON."""
+    force: Force = False
+    json: Json = False
 
 
 def run(settings: DataAudit | DataNegatives) -> int:
@@ -118,15 +113,9 @@ def _usual(names: Sequence[str], data: Path | None) -> list[Listing]:
 
 def _table(tests: Sequence[Listing], found: Sequence[Overlap]) -> str:
     head = ("test set", "clips", "same clip", "same video (other part)", "clean test clips", "clean training clips")
-    rows = [
-        (test.name, *(str(n) for n in list(_values(test, each).values())[1:]))
-        for test, each in zip(tests, found, strict=True)
-    ]
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    aligned = [
-        (row[0], *(f"{word:>{n}}" for word, n in zip(row[1:], widths[1:], strict=True))) for row in (head, *rows)
-    ]
-    return columns(aligned)
+    rows = [head, *(tuple(map(str, _values(*pair).values())) for pair in zip(tests, found, strict=True))]
+    widths = [0, *(max(map(len, column)) for column in list(zip(*rows, strict=True))[1:])]
+    return columns([[f"{word:>{n}}" for word, n in zip(row, widths, strict=True)] for row in rows])
 
 
 def _values(test: Listing, found: Overlap) -> dict[str, object]:
@@ -142,15 +131,12 @@ def _values(test: Listing, found: Overlap) -> dict[str, object]:
 
 def _examples(test: Listing, found: Overlap) -> list[str]:
     """The first few shared clips by name."""
-    said = []
-    if found.same_clip:
-        more = ", ..." if len(found.same_clip) > SHOWN else ""
-        said.append(f"\n{test.name}, same clip: {visible(', '.join(found.same_clip[:SHOWN]))}{more}")
-    if found.same_video:
-        some = [f"{id} (trained on {', '.join(parts[:SHOWN])})" for id, parts in found.same_video[:SHOWN]]
-        more = ", ..." if len(found.same_video) > SHOWN else ""
-        said.append(f"\n{test.name}, same video: {visible(', '.join(some))}{more}")
-    return said
+    videos = [f"{id} (trained on {', '.join(parts[:SHOWN])})" for id, parts in found.same_video]
+    return [
+        f"\n{test.name}, {how}: {visible(', '.join(names[:SHOWN]))}{', ...' * (len(names) > SHOWN)}"
+        for how, names in (("same clip", found.same_clip), ("same video", videos))
+        if names
+    ]
 
 
 def _clean_name(test: Listing) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from earsight import registry
-from earsight.cli.screen import Report, note, progress, say, say_json
-from earsight.cli.settings import Switch, require, word
+from earsight.cli.screen import Report, clock, first, note, progress, say, say_json
+from earsight.cli.settings import Data, Json, Switch, require, word
 from earsight.config import need, need_workers
 from earsight.escape import visible
 from earsight.files import write_text
@@ -29,8 +29,7 @@ class DataPrepare:
 
     specs: Annotated[tuple[str, ...], tyro.conf.Positional, word("SET")]
     """NAME or NAME:SPLIT (earsight list sets); without a split, what one trains on."""
-    data: Annotated[Path | None, word("DIR")] = None
-    """Folder of the data, for sets that need one."""
+    data: Data = None
     coco: Annotated[Path | None, word("DIR")] = None
     """For coco_esc: the folder of COCO, with train2017/ and annotations/."""
     esc50: Annotated[Path | None, word("DIR")] = None
@@ -55,8 +54,7 @@ class DataPrepare:
     """Share of a set's clips that may be missing or unreadable; they are counted and named, never replaced."""
     force: Switch = False
     """Pack anew where other clips or settings were packed."""
-    json: Switch = False
-    """Print JSON."""
+    json: Json = False
 
 
 def run(settings: DataPrepare) -> int:
@@ -117,17 +115,9 @@ def plan_of(spec: str, form: Settings, settings: DataPrepare) -> Plan:
         plan: Plan = module.plan(split, form, data=data, coco=coco, esc50=esc50, limit=limit)
         return plan
     need(coco is None and esc50 is None, "--coco and --esc50 with coco_esc alone", f"them with {name}", "Use --data.")
-    spec = named(spec)
+    # Without a split what one trains on, or tests on where there is no such split.
+    spec = with_split(spec, "train" if split or module.DEFAULTS.get("train") else "test")
     return Plan((Part(spec, open_set(spec, data, limit=limit), form, limit),))
-
-
-def named(spec: str) -> str:
-    """The "set:split" of a name: without a split what one trains on, or tests on where there is no such split."""
-    from earsight.data.clips import with_split
-
-    name, _, split = spec.partition(":")
-    role = "train" if split or registry.load("set", name).DEFAULTS.get("train") else "test"
-    return with_split(spec, role)
 
 
 def telling(name: str, report: Report) -> Callable[[int, int, float], None]:
@@ -135,7 +125,7 @@ def telling(name: str, report: Report) -> Callable[[int, int, float], None]:
     from earsight.training.log import clips_per_second
 
     def tell(done: int, total: int, rate: float) -> None:
-        pace = f", {clips_per_second(rate)}, {_clock((total - done) / rate)} left" if rate > 0 else ""
+        pace = f", {clips_per_second(rate)}, {clock((total - done) / rate)} left" if rate > 0 else ""
         report(done, total, f"packing {name}{pace}")
 
     return tell
@@ -148,8 +138,7 @@ def page(outcome: Outcome, clips: int) -> str:
     files = f"{len(made.shards)} shard{'s'[: len(made.shards) != 1]}, {made.bytes / 1e6:.1f} MB in {outcome.folder}"
     said = [f"{made.set}: {done}, {files}"]
     if failed:
-        said += [f"not packed: {len(failed)}", *(f"  {one.id}: {one.reason}" for one in failed[:SHOWN])]
-        said += [f"  and {len(failed) - SHOWN} more"] if len(failed) > SHOWN else []
+        said += [f"not packed: {len(failed)}", *first([f"{one.id}: {one.reason}" for one in failed], SHOWN)]
     return "\n".join(map(visible, said))
 
 
@@ -167,14 +156,3 @@ def values(outcome: Outcome, clips: int) -> dict[str, Any]:
         "bytes": made.bytes,
         "failed": [vars(one) for one in made.failed],
     }
-
-
-def _clock(seconds: float) -> str:
-    """Time in words.
-
-    >>> _clock(75), _clock(7322)
-    ('1:15', '2:02:02')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from earsight import protocols, registry
 from earsight.cli.screen import note, progress, say, say_json
-from earsight.cli.settings import Device, Many, Switch, command_line, imports_frozen, need_once, require, word
+from earsight.cli.settings import (
+    Data,
+    Device,
+    Force,
+    Json,
+    Many,
+    command_line,
+    gc_frozen,
+    need_once,
+    require,
+    word,
+)
 from earsight.config import need, need_workers
 from earsight.errors import EarsightError, UsageError
 from earsight.escape import visible
@@ -21,8 +32,8 @@ if TYPE_CHECKING:
     from earsight.checkpoint import Weights
     from earsight.cli.score import Score
     from earsight.data.clips import ClipSet
-    from earsight.data.controls import Audio
     from earsight.evaluation import Evaluation, Failures
+    from earsight.model_evaluation import EvalSettings
     from earsight.object_prior import ObjectPrior
     from earsight.protocols import Protocol
     from earsight.report.figures import Tile
@@ -39,8 +50,7 @@ class Eval:
     """Weights files or folders of runs."""
     on: Annotated[tuple[str, ...], word("SET", default=None)]
     """Test sets, NAME or NAME:SPLIT (earsight list sets)."""
-    data: Annotated[Path | None, word("DIR")] = None
-    """Folder of the data, for sets that need one."""
+    data: Data = None
     protocol: Annotated[tuple[str, ...], word("NAME")] = ()
     """Evaluation protocols (earsight list protocols); by default the one the weights were made with."""
     level: Annotated[float | None, word("SCORE")] = None
@@ -52,7 +62,6 @@ class Eval:
     batch_size: int | None = None
     """Clips at a time; changes the speed and nothing else. By default what suits the device."""
     device: Device = "auto"
-    """Where to compute."""
     workers: int | None = None
     """Processes that read clips; 0 reads in this one. By default 0 on a CPU, and one a core on a GPU, at most 12."""
     limit: Annotated[int, word("N")] = 0
@@ -71,22 +80,8 @@ class Eval:
     """Write the maps to this .npz file too, for earsight score or for other programs."""
     out: Annotated[Path | None, word("DIR", "-o")] = None
     """Write the report card here: a web page, numbers, records, table, plots."""
-    force: Switch = False
-    """Replace a report that is there."""
-    json: Switch = False
-    """Print JSON instead of the table."""
-
-
-@dataclass(frozen=True)
-class Model:
-    """Weights with what goes into the table beside their numbers."""
-
-    weights: Weights
-    device: torch.device
-    name: str
-    protocols: Sequence[Protocol]
-    training: dict[str, Any]
-    warnings: tuple[str, ...] = ()
+    force: Force = False
+    json: Json = False
 
 
 def run(settings: Eval) -> int:
@@ -100,8 +95,10 @@ def run(settings: Eval) -> int:
     from earsight.data.controls import Audio
     from earsight.device import own_device, pick_device
     from earsight.evaluation import center_prior, need_truth
+    from earsight.header import find_weights
+    from earsight.model_evaluation import evaluate_all
     from earsight.object_prior import ObjectPrior
-    from earsight.report.training import leaks_of, threshold_of
+    from earsight.report.training import leaks_of, threshold_of, training_of
 
     weights, on, out, save_maps = settings.weights, settings.on, settings.out, settings.save_maps
     need(len(weights) > 0, "at least one weights file or run", "none", "For example: earsight eval RUN --on toybox")
@@ -129,9 +126,10 @@ def run(settings: Eval) -> int:
     found: list[Evaluation] = []
     tiles: Mapping[str, Sequence[Tile]] = {}
     for path, name in zip(weights, model_names(weights), strict=True):
-        model = loaded(path, device, name, prior, settings)
+        loaded, asked, how = load(path, device, name, prior, settings)
+        training = training_of(loaded, find_weights(path))
         for clip_set in sets:
-            warned = replace(model, warnings=(*leaks_of(model.weights, settings.data, clip_set), *model.warnings))
+            warnings = (*leaks_of(loaded, settings.data, clip_set), *how.warnings)
             unreadable: Failures = ()
             for audio in get_args(Audio) if settings.audio == "all" else (settings.audio,):
                 if audio != settings.audio and audio == "shuffled" and len(clip_set) - len(unreadable) < 2:
@@ -139,16 +137,23 @@ def run(settings: Eval) -> int:
                     continue
                 # Pictures are of the first model and set; they and saved maps are what the real sound gives.
                 draws = out is not None and audio == "real" and not tiles
-                many = evaluated(warned, clip_set, audio, settings, keep_maps=draws, unreadable=unreadable)
+                one_set = replace(
+                    how,
+                    audio=audio,
+                    keep_maps=draws or save_maps is not None,
+                    unreadable=unreadable,
+                    warnings=warnings,
+                )
+                with progress(f"{how.name} on {clip_set.name}, {audio} audio") as report, gc_frozen():
+                    many = evaluate_all(loaded.model, clip_set, asked, one_set, report)
                 unreadable = many[0].failures
                 if draws and distributed.rank() == 0:
-                    tiles = pictures(many, clip_set, model.weights)
+                    tiles = pictures(many, clip_set, loaded)
                 if save_maps is not None and audio in ("real", settings.audio) and distributed.rank() == 0:
                     save(save_maps, many[0], settings)
-                levels = [threshold_of(model.weights, one.protocol) for one in many]
                 found += [
-                    replace(one, maps=None, training=model.training, threshold=level)
-                    for one, level in zip(many, levels, strict=True)
+                    replace(one, maps=None, training=training, threshold=threshold_of(loaded, one.protocol))
+                    for one in many
                 ]
     if distributed.rank() == 0:
         # One centre prior for each set and protocol, whatever the number of models.
@@ -161,46 +166,37 @@ def run(settings: Eval) -> int:
     return 0
 
 
-def loaded(path: Path, device: torch.device, name: str, prior: ObjectPrior | None, settings: Eval) -> Model:
-    """A model as it is measured, with the object prior in its maps where one is asked for."""
+def load(
+    path: Path, device: torch.device, name: str, prior: ObjectPrior | None, settings: Eval
+) -> tuple[Weights, list[Protocol], EvalSettings]:
+    """A model, with the object prior in its maps where one is asked for, and how it is measured with any sound."""
     from earsight.checkpoint import load_weights
-    from earsight.header import find_weights
-    from earsight.report.training import training_of
+    from earsight.model_evaluation import EvalSettings
 
     weights = load_weights(path, device)
     name = f"{name} ({weights.model.note})" if weights.model.note else name
     if prior is not None:
         weights, name = prior.added_to(weights), f"{name} + {prior.name}"
     names = settings.protocol or (weights.meta.get("protocol", "exact"),)
-    how = protocols_of(names, settings.level, weights.meta.get("universal_level"))
-    if settings.save_maps is not None:
-        need_dense(how)
-    warnings = prior.warnings(how) if prior is not None else ()
-    return Model(weights, device, name, how, training_of(weights, find_weights(path)), warnings)
-
-
-def evaluated(
-    model: Model, clip_set: ClipSet, audio: Audio, settings: Eval, *, keep_maps: bool, unreadable: Failures
-) -> list[Evaluation]:
-    """A model on a set with one kind of sound, under each of its protocols."""
-    from earsight.model_evaluation import EvalSettings, evaluate_all
-
-    with progress(f"{model.name} on {clip_set.name}, {audio} audio") as report, imports_frozen():
-        how = EvalSettings(
-            batch_size=settings.batch_size,
-            device=model.device,
-            audio=audio,
-            workers=settings.workers,
-            keep_maps=keep_maps or settings.save_maps is not None,
-            sizes=True,
-            max_failed=settings.max_failed,
-            unreadable=unreadable,
-            together=True,
-            metrics=settings.metric,
-            name=model.name,
-            warnings=model.warnings,
+    asked = protocols_of(names, settings.level, weights.meta.get("universal_level"))
+    native = [one.name for one in asked if one.map == "native"]
+    if settings.save_maps is not None and native:  # a file holds one map a clip, the dense one
+        raise UsageError(
+            f"Expected protocols that threshold dense maps with --save-maps, which writes these, but got {native[0]}. "
+            "Leave out map=native, or --save-maps."
         )
-        return evaluate_all(model.weights.model, clip_set, model.protocols, how, report)
+    how = EvalSettings(
+        batch_size=settings.batch_size,
+        device=device,
+        workers=settings.workers,
+        sizes=True,
+        max_failed=settings.max_failed,
+        together=True,
+        metrics=settings.metric,
+        name=name,
+        warnings=prior.warnings(asked) if prior is not None else (),
+    )
+    return weights, asked, how
 
 
 def save(path: Path, evaluation: Evaluation, settings: Eval) -> None:
@@ -208,8 +204,7 @@ def save(path: Path, evaluation: Evaluation, settings: Eval) -> None:
     from earsight import mapfile
     from earsight.cli.score import Score
 
-    if evaluation.maps is None:
-        raise ValueError("Expected an evaluation with its maps, but it was made without keep_maps=True.")
+    assert evaluation.maps is not None  # kept for this
     mapfile.write_maps(path, evaluation.records.id.tolist(), evaluation.maps)
     (on,) = settings.on
     score = Score(
@@ -307,16 +302,6 @@ def protocols_of(names: Sequence[str], level: float | None, stored: float | None
             "Add --protocol universal, or write exact:threshold=absolute,level=SCORE."
         )
     return list(dict.fromkeys(protocols.at_level(one, stored if level is None else level) for one in asked))
-
-
-def need_dense(asked: Sequence[Protocol]) -> None:
-    """Refuse to save maps that the numbers beside them are not of: a file holds one map a clip, the dense one."""
-    native = [one.name for one in asked if one.map == "native"]
-    if native:
-        raise UsageError(
-            f"Expected protocols that threshold dense maps with --save-maps, which writes these, but got {native[0]}. "
-            "Leave out map=native, or --save-maps."
-        )
 
 
 def pictures(many: Sequence[Evaluation], clip_set: ClipSet, loaded: Weights) -> Mapping[str, Sequence[Tile]]:

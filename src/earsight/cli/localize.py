@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from earsight.cli.screen import columns, note, progress, say, say_json
-from earsight.cli.settings import Device, Many, Switch, require, word
+from earsight.cli.screen import clock, columns, note, progress, say, say_json
+from earsight.cli.settings import Device, Force, Json, Many, require, word
 from earsight.config import need
 from earsight.errors import UsageError
 
@@ -61,11 +61,8 @@ class Localize:
     batch_size: int = 8
     """Frames at a time; changes the speed and nothing else."""
     device: Device = "auto"
-    """Where to compute."""
-    force: Switch = False
-    """Replace files that are there."""
-    json: Switch = False
-    """Print the summary as JSON."""
+    force: Force = False
+    json: Json = False
 
 
 def run(settings: Localize) -> int:
@@ -73,7 +70,7 @@ def run(settings: Localize) -> int:
 
     Ctrl-C ends in order: what was finished by then is kept, marked as partial, and the exit code is 130.
     """
-    from earsight.localize import Localizer, Summary, localize_pair
+    from earsight.localize import Localizer, Summary, graceful_interrupt, localize_pair, localize_paths
 
     weights, inputs, image, audio = need_weights_first(settings), settings.inputs, settings.image, settings.audio
     alone = (image is None) != (audio is None) and not (image is None and inputs)  # a video may be heard with --audio
@@ -90,17 +87,24 @@ def run(settings: Localize) -> int:
     if localizer.threshold is None and prior is not None and prior.alpha < 1:
         note("no threshold was calibrated with the object prior, so there is a confidence but no verdict")
     elif localizer.threshold is None:
-        why = localizer.meta.get("uncalibrated")
-        note(
-            "these weights carry no calibrated threshold, so there is a confidence but no verdict"
-            + (f" ({why})" if why else "")
-        )
+        why = f" ({localizer.meta['uncalibrated']})" if localizer.meta.get("uncalibrated") else ""
+        note(f"these weights carry no calibrated threshold, so there is a confidence but no verdict{why}")
     for known in localizer.notes:
         note(known)
     if image is not None and audio is not None:
         summary = Summary((localize_pair(localizer, image, audio, settings.out, chosen),))
     else:
-        summary = videos(localizer, settings, chosen)
+        pace = Pace()
+        with progress("localizing") as report, graceful_interrupt() as asked:  # ends after the frames at hand
+            summary = localize_paths(
+                localizer,
+                inputs,
+                settings.out,
+                chosen,
+                sound=audio,
+                progress=lambda name, done, total: report(done, total, pace(Path(name).name, done, total)),
+                stop=asked,
+            )
     return present(summary, localizer, settings)
 
 
@@ -115,27 +119,12 @@ def localization(settings: Localize) -> Settings:
     return chosen
 
 
-def videos(localizer: Localizer, settings: Localize, chosen: Settings) -> Summary:
-    """Localize videos and folders of them; Ctrl-C ends after the frames at hand."""
-    from earsight.localize import graceful_interrupt, localize_paths
-
-    pace = Pace()
-    with progress("localizing") as report, graceful_interrupt() as asked:
-        return localize_paths(
-            localizer,
-            settings.inputs,
-            settings.out,
-            chosen,
-            sound=settings.audio,
-            progress=lambda name, done, total: report(done, total, pace(Path(name).name, done, total)),
-            stop=asked,
-        )
-
-
 def present(summary: Summary, localizer: Localizer, settings: Localize) -> int:
     """Print what was done and what was not; the exit code says whether all was."""
     if settings.json:
-        say_json(plain(summary))
+        values = summary.to_json()
+        done = [{**line, **counts(one)} for line, one in zip(values["done"], summary.done, strict=True)]
+        say_json({**values, "done": done})
     elif summary.done:
         say(columns([(one.source, found(one), ", ".join(map(str, one.files))) for one in summary.done]))
     for one in summary.done:
@@ -214,8 +203,8 @@ class Pace:
         spent = now - self._began
         if spent < 2 or done <= 0:  # too early to tell
             return name
-        minutes, seconds = divmod(round(max(0.0, total - done) * spent / done), 60)
-        return f"{name}, {done / spent:.1f} times as fast as it plays, {minutes}:{seconds:02d} left"
+        left = clock(max(0.0, total - done) * spent / done)
+        return f"{name}, {done / spent:.1f} times as fast as it plays, {left} left"
 
 
 def found(timeline: Timeline) -> str:
@@ -235,10 +224,3 @@ def counts(timeline: Timeline) -> dict[str, int]:
 
     visible = sum(item.verdict == VISIBLE for item in timeline.items)
     return {"visible": visible, "silent": sum(item.silent for item in timeline.items), "moments": len(timeline.items)}
-
-
-def plain(summary: Summary) -> dict[str, Any]:
-    """The summary as plain values, each input with its counts."""
-    values = summary.to_json()
-    done = [{**line, **counts(one)} for line, one in zip(values["done"], summary.done, strict=True)]
-    return {**values, "done": done}

@@ -11,9 +11,8 @@ import tyro
 from earsight import protocols
 from earsight.cli.evaluate import need_own_metrics, present, protocols_of, refuse_report
 from earsight.cli.screen import progress
-from earsight.cli.settings import Switch, command_line, word
+from earsight.cli.settings import Force, Json, Switch, command_line, word
 from earsight.config import need
-from earsight.errors import UsageError
 from earsight.escape import visible
 
 if TYPE_CHECKING:
@@ -58,10 +57,8 @@ class Score:
     """What to call the model in tables; by default the file's name."""
     out: Annotated[Path | None, word("DIR", "-o")] = None
     """Write the report card here: a web page, numbers, records, table, plots."""
-    force: Switch = False
-    """Replace a report that is there."""
-    json: Switch = False
-    """Print JSON instead of the table."""
+    force: Force = False
+    json: Json = False
 
 
 def run(settings: Score) -> int:
@@ -77,7 +74,9 @@ def run(settings: Score) -> int:
     need(len(settings.protocol) > 0, "at least one protocol after --protocol", "none", known)
     how = protocols_of(settings.protocol, settings.level)
     if str(settings.maps) == CENTER:
-        need_no_maps(settings)
+        about_maps = ("bounds", "shuffled", "silent", "name", "trained_on", "allow_missing", "ignore_extra")
+        for flag in (f"--{name.replace('_', '-')}" for name in about_maps if getattr(settings, name)):
+            need(False, f"{CENTER} alone, which has no maps", f"{flag} with it", f"Leave {flag} out.")
     clip_set = open_set(settings.on, settings.data, only=settings.only)
     allowed = ScoreSettings(
         allow_missing=settings.allow_missing,
@@ -110,13 +109,3 @@ def run(settings: Score) -> int:
     found += [center_prior(clip_set, one, failures, settings.metric) for one in how]
     present(found, settings, command_line(replace(settings, out=None, force=False, json=False)))
     return 0
-
-
-def need_no_maps(settings: Score) -> None:
-    """Refuse flags about maps beside the centre prior, which has none."""
-    about_maps = ("bounds", "shuffled", "silent", "name", "trained_on", "allow_missing", "ignore_extra")
-    unused = [f"--{name.replace('_', '-')}" for name in about_maps if getattr(settings, name)]
-    if unused:
-        raise UsageError(
-            f"Expected {CENTER} alone, which has no maps, but got {unused[0]} with it. Leave {unused[0]} out."
-        )

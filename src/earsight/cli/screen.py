@@ -19,8 +19,6 @@ from earsight.escape import visible
 
 EVERY = 10.0
 """Seconds between two lines of progress where there is no terminal to draw a bar on."""
-
-
 LONGEST = 2000
 """Letters of a message that are shown; a value out of a damaged file may have millions."""
 
@@ -57,9 +55,7 @@ def pairs(values: Mapping[str, object], indent: int = 2) -> str:
       method  slavc
       dim     128
     """
-    shown = {visible(name): visible(str(value)) for name, value in values.items()}
-    width = max(map(len, shown), default=0)
-    return "\n".join(" " * indent + f"{name:<{width}}  {value}".rstrip() for name, value in shown.items())
+    return columns([(" " * indent + name, str(value)) for name, value in values.items()])
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -84,6 +80,27 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
     shown = [list(map(visible, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     return "\n".join("  ".join(f"{w:<{n}}" for w, n in zip(row, widths, strict=True)).rstrip() for row in shown)
+
+
+def first(lines: Sequence[str], most: int, indent: int = 2) -> list[str]:
+    """The first of many lines, and how many more there are.
+
+    >>> first(["a", "b", "c"], 2)
+    ['  a', '  b', '  and 1 more']
+    """
+    more = [f"and {len(lines) - most} more"] if len(lines) > most else []
+    return [" " * indent + line for line in (*lines[:most], *more)]
+
+
+def clock(seconds: float) -> str:
+    """Time in words.
+
+    >>> clock(75), clock(7322)
+    ('1:15', '2:02:02')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 @contextmanager
@@ -157,36 +174,24 @@ def exit_code(run: Callable[[], int]) -> int:
     except Exception as error:  # whatever is left is our mistake; a user is told so without a page of code
         if os.environ.get("EARSIGHT_DEBUG"):
             traceback.print_exc()
-        if _is_memory(error):
-            _say_error(
-                "error: Expected enough memory, but there is too little. Use a smaller --batch-size, limit or size."
-            )
+        # Torch has no class of its own for want of memory on the CPU.
+        if isinstance(error, MemoryError) or any(w in str(error) for w in ("out of memory", "can't allocate memory")):
+            what = "Expected enough memory, but there is too little. Use a smaller --batch-size, limit or size."
+            _say_error(f"error: {what}")
             return 1
         told = " ".join(f"{type(error).__name__}: {error}".split())
         _say_error(f"internal error: {told} (set EARSIGHT_DEBUG=1 for the traceback)")
         return 1
     finally:
-        _leave_group()
-
-
-def _leave_group() -> None:
-    """Processes that trained together part in order, also after a failure."""
-    if "earsight.distributed" in sys.modules:
-        sys.modules["earsight.distributed"].stop()
-
-
-def _is_memory(error: Exception) -> bool:
-    """Whether this is want of memory, for which torch has no class of its own on the CPU."""
-    words = ("out of memory", "can't allocate memory")
-    return isinstance(error, MemoryError) or any(some in str(error) for some in words)
+        # Processes that trained together part in order, also after a failure.
+        if "earsight.distributed" in sys.modules:
+            sys.modules["earsight.distributed"].stop()
 
 
 def _say_error(text: str) -> None:
     if sys.stderr is not None and (process() == 0 or "error" in text):
-        sys.stderr.write(f"earsight: {_shortened(visible(text))}\n")
+        text = visible(text)
+        if len(text) > LONGEST:  # its end says what to do
+            text = f"{text[: LONGEST // 2]} ... {text[-LONGEST // 4 :]}"
+        sys.stderr.write(f"earsight: {text}\n")
         sys.stderr.flush()
-
-
-def _shortened(text: str) -> str:
-    """The beginning of a message that is too long for a screen, and its end, which says what to do."""
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 4 :]}"

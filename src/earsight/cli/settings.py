@@ -25,14 +25,18 @@ from earsight.config import need
 from earsight.errors import UsageError, how_to_install
 
 
-def word(metavar: str, *aliases: str, default: str | None = "") -> Any:
-    """How a value is shown in the help; `default` None lets tyro show the default."""
-    return tyro.conf.arg(metavar=metavar, aliases=list(aliases) or None, help_behavior_hint=default)
+def word(metavar: str | None, *aliases: str, default: str | None = "", help: str | None = None) -> Any:
+    """How a value is shown in the help; `default` None lets tyro show the default, `help` None the docstring."""
+    return tyro.conf.arg(metavar=metavar, aliases=list(aliases) or None, help_behavior_hint=default, help=help)
 
 
-Switch = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
-Device = Literal["auto", "cpu", "cuda"]
+Switch = Annotated[bool, tyro.conf.FlagCreatePairsOff, word(None)]
 Many = Annotated[tuple[Path, ...], tyro.conf.Positional]
+# Flags of several commands, with their help:
+Data = Annotated[Path | None, word("DIR", help="Folder of the data, for sets that need one.")]
+Device = Annotated[Literal["auto", "cpu", "cuda"], word(None, default=None, help="Where to compute.")]
+Force = Annotated[bool, tyro.conf.FlagCreatePairsOff, word(None, help="Replace files that are there.")]
+Json = Annotated[bool, tyro.conf.FlagCreatePairsOff, word(None, help="Print JSON.")]
 
 EXTRAS = {
     "app": ("starlette", "uvicorn"),
@@ -113,7 +117,7 @@ def _values(value: Any) -> list[str]:
 
 
 @contextmanager
-def imports_frozen() -> Iterator[None]:
+def gc_frozen() -> Iterator[None]:
     """Leave out what was imported where Python looks for garbage, which takes a tenth of a second each time."""
     gc.freeze()
     try:

@@ -12,7 +12,7 @@ import tyro
 from earsight import files
 from earsight.cli.about import entries
 from earsight.cli.screen import flat, pairs, say, say_json
-from earsight.cli.settings import Switch, word
+from earsight.cli.settings import Json, word
 from earsight.cli.train import resuming
 from earsight.errors import EarsightError, UsageError
 from earsight.escape import visible
@@ -31,8 +31,7 @@ class Show:
 
     path: Annotated[Path, tyro.conf.Positional, word("WEIGHTS|RUN|REPORT|PACK|MEDIA", default=None)]
     """The file or folder."""
-    json: Switch = False
-    """Print JSON."""
+    json: Json = False
 
 
 def run(settings: Show) -> int:
@@ -49,7 +48,8 @@ def look(path: Path) -> dict[str, Any]:
     if path.is_dir():
         return look_in(path)
     if not path.exists():
-        kind = _listed(str(path))
+        kinds = ("methods", "encoders", "samplers", "sets", "metrics", "recipes", "tables", "protocols")
+        kind = next((kind for kind in kinds if str(path).partition(":")[0] in dict(entries(kind))), "")
         do = f"It is one of the {kind}: see earsight list {kind}." if kind else "Check the name."
         raise UsageError(f"Expected a file or folder, but there is nothing at {path}. {do}")
     if path.suffix in (".pth", ".pt"):
@@ -79,16 +79,6 @@ def look_in(folder: Path) -> dict[str, Any]:
     raise UsageError(f"Expected a run (with run.json) or a report (with metrics.json), but {folder} has neither. {do}")
 
 
-def _listed(name: str) -> str:
-    """What `earsight list` has a name among, a set also with its split; "" for a name that it does not have.
-
-    >>> _listed("slavc"), _listed("toybox:extended"), _listed("slavc_toybox"), _listed("nothing")
-    ('methods', 'sets', 'recipes', '')
-    """
-    kinds = ("methods", "encoders", "samplers", "sets", "metrics", "recipes", "tables", "protocols")
-    return next((kind for kind in kinds if name.partition(":")[0] in dict(entries(kind))), "")
-
-
 def of_weights(path: Path) -> dict[str, Any]:
     from earsight.header import find_weights, read_header
 
@@ -114,10 +104,8 @@ def weights_text(values: dict[str, Any]) -> str:
     parts = [f"{visible(values['path'])}: {kind}", pairs(head)]
     titles = {"config": "settings", "imported": "imported from"}
     for key in ("config", "inputs", "imported", "training", "versions"):
-        shown = {
-            k: v for k, v in flat(values.get(key) or {}).items() if not k.startswith(("job.config.", "job.inputs."))
-        }
-        if shown:
+        found = flat(values.get(key) or {})
+        if shown := {k: v for k, v in found.items() if not k.startswith(("job.config.", "job.inputs."))}:
             parts += [f"{titles.get(key, key)}:", pairs(shown, 4)]
     for name, numbers in values.get("metrics", {}).items():
         if isinstance(numbers, dict) and numbers:
@@ -133,10 +121,8 @@ def _calibration(values: Mapping[str, Any]) -> str:
         return f"none: {why}"
     said = f"visible from confidence {found['threshold']:.4f} on"
     if {"recall", "false_alarm", "negatives"} <= found.keys():
-        said += (
-            f": {found['recall']:.1%} of positives and {found['false_alarm']:.1%} of "
-            f"{found['negatives']} negatives pass"
-        )
+        alarms = f"{found['false_alarm']:.1%} of {found['negatives']} negatives"
+        said += f": {found['recall']:.1%} of positives and {alarms} pass"
     return said
 
 
@@ -157,14 +143,13 @@ def of_run(path: Path) -> dict[str, Any]:
     trained = [row for row in rows if "loss" in row]
     measured = [row for row in rows if "val" in row]
     done = (path / "weights.safetensors").is_file()
-    state = (
-        "finished" if done else "can be resumed" if any((path / name).is_file() for name in STATES) else "not saved yet"
-    )
+    saved = any((path / name).is_file() for name in STATES)
+    header = of_weights(path) if done else {}
     return {
         "kind": "run",
         "path": str(path),
-        "state": state,
-        **(_ended(path) if done else {}),
+        "state": "finished" if done else "can be resumed" if saved else "not saved yet",
+        **{key: header[key] for key in ("calibration", "uncalibrated") if key in header},
         "epochs": settings["optim"].get("epochs"),
         "epoch": trained[-1].get("epoch", 0) + 1 if trained else 0,
         "step": trained[-1].get("step", 0) if trained else 0,
@@ -172,12 +157,6 @@ def of_run(path: Path) -> dict[str, Any]:
         "log": rows[-LAST:],
         "settings": settings,
     }
-
-
-def _ended(path: Path) -> dict[str, Any]:
-    """What the weights of a finished run say of their threshold."""
-    header = of_weights(path)
-    return {key: header[key] for key in ("calibration", "uncalibrated") if key in header}
 
 
 def run_text(values: dict[str, Any]) -> str:
@@ -190,10 +169,8 @@ def run_text(values: dict[str, Any]) -> str:
     parts = [f"{visible(values['path'])}: a run of {visible(str(values['settings'].get('method')))}", pairs(head)]
     if values["validation"]:
         parts += [f"last validation{_MORE}:", pairs(_chosen(values["validation"]), 4)]
-    parts += [
-        "settings:",
-        pairs({k.replace("config.", "method.", 1): v for k, v in flat(values["settings"]).items()}, 4),
-    ]
+    settings = {k.replace("config.", "method.", 1): v for k, v in flat(values["settings"]).items()}
+    parts += ["settings:", pairs(settings, 4)]
     if values["log"]:
         parts += ["last lines of the log:", *(f"    {visible(_line(row))}" for row in values["log"])]
     if values["state"] == "can be resumed":
@@ -250,8 +227,7 @@ def pack_text(values: dict[str, Any]) -> str:
             packed, failed = split["settings"], split["failed"]
             facts = {
                 "clips": f"{split['clips']}" + (f" (limit {split['limit']})" if split["limit"] else ""),
-                "not packed": f"{len(failed)}"
-                + (f", such as {failed[0]['id']}: {failed[0]['reason']}" if failed else ""),
+                "not packed": f"{len(failed)}" + (", such as {id}: {reason}".format(**failed[0]) if failed else ""),
                 "pictures": f"JPEG of quality {packed['quality']}, shorter side at most {packed['size']}",
                 "sound": f"{packed['seconds']:g} s at {packed['rate']} samples per second, 16-bit",
                 "size": f"{_bytes(split['bytes'])} in {split['shards']} shard{'s'[: split['shards'] != 1]}",
@@ -286,13 +262,12 @@ def media_text(values: dict[str, Any]) -> str:
 def _read_json(path: Path, what: str, needed: Mapping[str, type]) -> dict[str, Any]:
     try:
         values = files.read_json(path)
+        if isinstance(values, dict) and not (wrong := unusable(values, needed)):
+            return values
+        got = f"got no usable {', '.join(wrong)}" if isinstance(values, dict) else f"got a {type(values).__name__}"
     except ValueError as error:
-        raise EarsightError(f"Expected {what} in {path}, but it is damaged ({error}). Make it again.") from error
-    if not isinstance(values, dict):
-        raise EarsightError(f"Expected {what} in {path}, but got a {type(values).__name__}. Make it again.")
-    if wrong := unusable(values, needed):
-        raise EarsightError(f"Expected {what} in {path}, but got no usable {', '.join(wrong)}. Make it again.")
-    return values
+        got = f"it is damaged ({error})"
+    raise EarsightError(f"Expected {what} in {path}, but {got}. Make it again.")
 
 
 def _line(row: dict[str, Any]) -> str:

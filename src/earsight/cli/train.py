@@ -19,7 +19,7 @@ from earsight import protocols, registry
 from earsight.cli.evaluate import Eval
 from earsight.cli.localize import Localize
 from earsight.cli.screen import flat, note, say
-from earsight.cli.settings import Device, Switch, command_line, imports_frozen, parse_args, require, word
+from earsight.cli.settings import Device, Switch, command_line, gc_frozen, parse_args, require, word
 from earsight.config import Inputs, Optim, Supervision, need, to_json
 from earsight.errors import UsageError
 from earsight.training.job import Job, deciding
@@ -66,7 +66,6 @@ class Train:
     false_alarm: float = 0.1
     """Share of validation negatives that the calibrated verdict may call visible."""
     device: Device = "auto"
-    """Where to train."""
     resume: Switch = False
     """Go on with the run in the folder, with the settings it was begun with."""
     force: Switch = False
@@ -104,7 +103,12 @@ def parse(args: Sequence[str]) -> Train:
     if begin is None:
         if {"-h", "--help"} & flags.keys():
             parse_args(Train, args, "earsight train")
-        raise no_method(flags.get("--out", flags.get("-o", "")), "--resume" in flags)
+        wanted = "METHOD"
+        if "--resume" in flags:
+            wanted = f"a run to resume in {Path(flags.get('--out', flags.get('-o', '')))}, or METHOD"
+        known = f"Known: {', '.join(registry.names('method'))}."
+        how = "Name it first: earsight train METHOD --on SET --out RUN."
+        raise UsageError(f"Expected {wanted}, but got none. {how} {known}")
     job = begin.job
     whole: Any = make_dataclass(
         "Train",
@@ -157,8 +161,12 @@ def start(method: str, flags: Mapping[str, str]) -> Start | None:
         named = {method, *(spec.partition(":")[0] for spec in specs)}
         begun = load_job(Path(out), named)
     if recipe:
+        from earsight.recipes import RECIPES
+
         need(not preset, "--recipe or --preset", "both", "A recipe holds all settings already.")
-        job = recipe_job(recipe)
+        if recipe not in RECIPES:
+            raise registry.unknown("recipe", recipe, sorted(RECIPES))
+        job = RECIPES[recipe]()
         source = f"the recipe {recipe} trains"
     elif begun is not None and not preset:
         job, source = begun, f"the run {out} trains"
@@ -175,14 +183,6 @@ def start(method: str, flags: Mapping[str, str]) -> Start | None:
     return Start(job, begun, smoke)
 
 
-def recipe_job(name: str) -> Job:
-    from earsight.recipes import RECIPES
-
-    if name not in RECIPES:
-        raise registry.unknown("recipe", name, sorted(RECIPES))
-    return RECIPES[name]()
-
-
 def own_job(method: str, preset: str) -> Job:
     """The settings of a method, or of one of its presets, without a training set."""
     module = registry.load("method", method)
@@ -194,14 +194,6 @@ def own_job(method: str, preset: str) -> Job:
     return Job(method, one.config, one.inputs, one.optim, on="", protocol=one.protocol)
 
 
-def no_method(out: str, resume: bool) -> UsageError:
-    """The error for a command line that does not say what to train."""
-    wanted = f"a run to resume in {Path(out)}, or METHOD" if resume else "METHOD"
-    known = ", ".join(registry.names("method"))
-    how = "Name it first: earsight train METHOD --on SET --out RUN"
-    return UsageError(f"Expected {wanted}, but got none. {how}. Known: {known}.")
-
-
 def run(settings: Train) -> int:
     """Train, or go on training where `resume` finds a run."""
     out, resume, force, begin = settings.out, settings.resume, settings.force, settings.begin
@@ -210,7 +202,13 @@ def run(settings: Train) -> int:
     need(name == begin.job.method, "METHOD first", f"{name} after flags", f"Write: earsight train {name} ...")
     job = Job(method=name, config=settings.method, **{key: getattr(settings, key) for key in SAME})
     need(bool(job.on), "a training set", "none", f"Add --on SET, one of: {', '.join(registry.names('set'))}.")
-    need_level(job.protocol)  # said before the first epoch, not after it
+    protocol = protocols.get(job.protocol)
+    need(  # said before the first epoch, not after it
+        protocol.threshold != "universal" or not math.isnan(protocol.level),
+        "a protocol to validate with that has a level",
+        job.protocol,
+        "Write universal:level=SCORE, or use another; a universal level is stored with the weights in any case.",
+    )
     job = replace(job, val=validation(job, begin.job))
     if begin.begun is not None:
         refuse_changes(begin.begun, job, out)
@@ -226,7 +224,7 @@ def run(settings: Train) -> int:
     if resume and (out / WEIGHTS).exists():
         note(f"{out} is finished; train further in another folder")
     try:
-        with imports_frozen():
+        with gc_frozen():
             weights = train(job, out, device=settings.device, resume=resume, force=force)
     except KeyboardInterrupt:
         if (out / STATE).exists():
@@ -249,7 +247,9 @@ def refuse_changes(begun: Job, now: Job, out: Path) -> None:
     was, wanted = flat(deciding(begun.to_json())), flat(deciding(now.to_json()))
     changed = [name for name in wanted if wanted[name] != was.get(name)]
     if changed:
-        told = "; ".join(f"{_flag(name)} {wanted[name]!r} where the run has {was.get(name)!r}" for name in changed[:3])
+        flags = [f"--{name.replace('config.', 'method.', 1).replace('_', '-')}" for name in changed]  # of config.dim
+        pairs = zip(flags, changed[:3], strict=False)
+        told = "; ".join(f"{flag} {wanted[name]!r} where the run has {was.get(name)!r}" for flag, name in pairs)
         more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
         raise UsageError(
             f"Expected the settings that {out} was begun with, but got {told}{more}. "
@@ -265,22 +265,6 @@ def next_command(job: Job, weights: Path) -> str:
     if registry.load("set", tested).DEFAULTS.get("test") and missing_list(with_split(tested), job.folder):
         return command_line(Localize(weights=weights, inputs=(Path("VIDEO"),)), *modules)
     return command_line(Eval(weights=(weights,), on=(tested,), data=job.folder), *modules, tested)
-
-
-def _flag(name: str) -> str:
-    """The flag of a job's setting: config.dim -> --method.dim."""
-    return "--" + name.replace("config.", "method.", 1).replace("_", "-")
-
-
-def need_level(spec: str) -> None:
-    """Refuse a protocol that does not exist, or one whose level only the validation that it is for would tell."""
-    protocol = protocols.get(spec)
-    need(
-        protocol.threshold != "universal" or not math.isnan(protocol.level),
-        "a protocol to validate with that has a level",
-        spec,
-        "Write universal:level=SCORE, or use another; a universal level is stored with the weights in any case.",
-    )
 
 
 def tested_on(on: str) -> str:
