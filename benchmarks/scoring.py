@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.measure import How, Result, timed
 from benchmarks.reference import scoring as reference
-from earsight.metrics import average_precision, loc_acc, max_f1
+from earsight.metrics import average_precision, loc_acc
 from earsight.metrics.base import Records
 from earsight.protocols import get
 from earsight.scoring import score
@@ -51,7 +51,7 @@ def run(how: How) -> Result:
                 kept.append(one(value, reference.truth_of(row.boxes[0] if row.boxes else None)))
 
     def measured() -> list[dict[str, float]]:
-        modules = (loc_acc, average_precision, max_f1)
+        modules = (loc_acc, average_precision)
         whole = [Records.concat([part[i] for part in found]) for i in range(len(PROTOCOLS))]
         return [
             {name: value for m in modules for name, value in m.compute(records, protocol).items()}

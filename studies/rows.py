@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from earsight import protocols
+from earsight.errors import DataError
 from earsight.files import write_text
-from earsight.metrics import loc_acc, max_f1
+from earsight.metrics import average_precision, loc_acc
 from earsight.metrics.base import Records, defined
+from earsight.protocols import Protocol
 from earsight.report import bootstrap
 from earsight.training.log import LOG, read_log
 from studies.trial import Trial
@@ -41,8 +45,8 @@ def row(line: Line, trials: list[Trial], out: Path) -> dict[str, Any]:
     *form, key = file.split("-")
     protocol = protocols.get(SPECS[key])
     runs = read(trials, file, out)
-    found = bootstrap.over_seeds(runs, protocol, NAMES)
-    each = [{**loc_acc.compute(one, protocol), **max_f1.compute(one, protocol)} for one in runs]
+    found = over_seeds(runs, protocol)
+    each = [{**loc_acc.compute(one, protocol), **average_precision.compute(one, protocol)} for one in runs]
     return {
         "group": group,
         "name": name,
@@ -56,8 +60,28 @@ def row(line: Line, trials: list[Trial], out: Path) -> dict[str, Any]:
         "loc_acc_by_seed": [percent(one["loc_acc"]) for one in each],
         "max_f1_by_seed": [percent(one["max_f1"]) for one in each],
         "pointing_by_seed": [defined(percent(loc_acc.compute(one, protocol)["pointing"])) for one in runs],
-        "floor": percent(sum(max_f1.floor(one, protocol) for one in runs) / len(runs)),
+        "floor": percent(sum(average_precision.f1_floor(one, protocol) for one in runs) / len(runs)),
     }
+
+
+def over_seeds(
+    runs: Sequence[Records], protocol: Protocol, names: Sequence[str] = NAMES, draws: int = 1000, seed: int = 0
+) -> dict[str, tuple[float, float, float]]:
+    """Mean of each number over several trainings of one model, with the interval that other runs and clips could give.
+
+    Each draw takes as many runs as there are, with replacement, and measures all of them on the same drawn clips.
+    """
+    ids = [np.sort(records.id) for records in runs]
+    if any(not np.array_equal(one, ids[0]) for one in ids):
+        raise DataError("Expected runs measured on the same clips, but their ids differ. Measure all on one list.")
+    found = bootstrap.drawn(runs, protocol, names, draws, seed)
+    chosen = np.random.default_rng((seed, 1)).integers(0, len(runs), (draws, len(runs)))
+    out = {}
+    for name in names:
+        by_run = np.stack([one.values[name] for one in found], axis=1)
+        low, high = bootstrap.middle(np.take_along_axis(by_run, chosen, axis=1).mean(axis=1))
+        out[name] = (float(np.mean([one.whole[name] for one in found])), low, high)
+    return out
 
 
 def write(path: Path, about: dict[str, Any], rows: list[dict[str, Any]], **more: Any) -> None:

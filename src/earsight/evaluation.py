@@ -11,7 +11,7 @@ import numpy as np
 from earsight import registry
 from earsight.data.clips import ClipSet, Some
 from earsight.errors import DataError, UsageError
-from earsight.metrics import loc_acc, max_f1
+from earsight.metrics import average_precision, loc_acc
 from earsight.metrics.base import Records, defined
 from earsight.protocols import Protocol
 from earsight.resampling import centre_disc
@@ -99,7 +99,7 @@ class Evaluation:
             "real",
             records,
             measure(records, protocol, metrics),
-            max_f1.floor(records, protocol),
+            average_precision.f1_floor(records, protocol),
             loc_acc.ceiling(positive.area, protocol, positive.support),
             failures,
             rows=len(clip_set),

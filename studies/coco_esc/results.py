@@ -13,7 +13,7 @@ import numpy as np
 from earsight import protocols
 from earsight.data.coco.lists import name_of, pairs_of
 from earsight.errors import DataError
-from earsight.metrics import interactive, loc_acc, max_f1, negatives, sizes, sweeps
+from earsight.metrics import average_precision, interactive, loc_acc, negatives, sizes, sweeps
 from earsight.metrics.base import Records, defined
 from earsight.protocols import Protocol
 from earsight.recipes.coco_esc import OPTIM
@@ -197,7 +197,7 @@ def _means(each: Sequence[Mapping[str, float]]) -> dict[str, float | None]:
 
 def f1_at(records: Records, protocol: Protocol) -> list[float]:
     """F1 in percent when the most confident clips are accepted: a share of CURVE of them all."""
-    f1, thresholds = max_f1.curve(records, protocol)
+    f1, thresholds = average_precision.f1_curve(records, protocol)
     share = np.searchsorted(np.sort(-records.confidence), -thresholds, side="right") / len(records)
     return [float(value) for value in 100 * np.interp(CURVE, np.append(0.0, share), np.append(0.0, f1))]
 

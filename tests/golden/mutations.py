@@ -74,10 +74,10 @@ MUTATIONS = [
     ),
     (
         "F1 floor: p / (1 + p)",
-        "metrics/max_f1.py",
+        "metrics/average_precision.py",
         "return 2 * p / (1 + p)",
         "return p / (1 + p)",
-        "tests/metrics/test_max_f1.py",
+        "tests/metrics/test_average_precision.py",
     ),
     (
         "boxes: rows and columns swapped",

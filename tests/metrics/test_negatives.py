@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from earsight.metrics import loc_acc, max_f1, negatives, rejection
+from earsight.metrics import average_precision, loc_acc, negatives, rejection
 from earsight.metrics.base import Records
 from earsight.protocols import PROTOCOLS, Protocol, get
 
@@ -45,7 +45,7 @@ def test_max_f1_of_a_kind_is_the_mean_over_seeded_draws_of_as_many_positives(pro
     values = []
     for _ in range(20):
         drawn = random.permutation(positives)[: len(easy)]
-        values.append(max_f1.compute(records.where(np.concatenate([drawn, easy])), protocol)["max_f1"])
+        values.append(average_precision.compute(records.where(np.concatenate([drawn, easy])), protocol)["max_f1"])
     assert by_kind(some(), protocol)["max_f1/easy"] == pytest.approx(np.mean(values), abs=1e-12)
     assert len(set(values)) > 1
 
@@ -53,7 +53,7 @@ def test_max_f1_of_a_kind_is_the_mean_over_seeded_draws_of_as_many_positives(pro
 def test_all_positives_are_used_when_there_are_fewer() -> None:
     records = some()
     with_hard = records.where(records.positives | (records.kind == "hard"))
-    expected = max_f1.compute(with_hard, EXACT)["max_f1"]
+    expected = average_precision.compute(with_hard, EXACT)["max_f1"]
     assert by_kind(records, EXACT)["max_f1/hard"] == expected
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from earsight import registry
-from earsight.metrics import average_precision, loc_acc, max_f1, rejection, sizes, sweeps
+from earsight.metrics import average_precision, loc_acc, rejection, sizes, sweeps
 from earsight.metrics.base import F64, Bools, Records, hits, reached
 from earsight.protocols import PROTOCOLS, Protocol, get
 
@@ -121,7 +121,7 @@ def test_curves_equal_those_of_binary_searches_to_the_last_digit(protocol: Proto
     if protocol.f1 == "official":
         looked_at = ascending[:: max(1, len(records) // 10)][::-1]
     precision, recall = searched(records, protocol, looked_at)
-    f1, thresholds = max_f1.curve(records, protocol)
+    f1, thresholds = average_precision.f1_curve(records, protocol)
     np.testing.assert_array_equal(thresholds, looked_at)
     both = precision + recall
     np.testing.assert_array_equal(f1, np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0))
@@ -137,7 +137,9 @@ def test_curves_equal_those_of_binary_searches_on_thousands_of_clips(protocol: P
     texts = np.array([f"c{i}" for i in range(n)]), kind, np.array([""] * n)
     records = Records(*texts, np.zeros(n), random.integers(0, distinct, n) / distinct, ciou)
     steps = np.sort(records.confidence)[:-1][:: -(n // 200)]
-    np.testing.assert_array_equal(average_precision.official_thresholds(records), steps)
+    at = average_precision.ap_ranks(n, OFFICIAL)
+    thresholds = average_precision.walk(average_precision.ranked(records, OFFICIAL), at)[2]
+    np.testing.assert_array_equal(thresholds, steps)
     precision, recall = searched(records, protocol, steps)
     later = np.maximum.accumulate(precision[::-1])[::-1]
     official = np.sum(later[:-1] * np.diff(recall))
@@ -174,18 +176,18 @@ def test_official_average_precision_equals_a_loop(records: Records) -> None:
 @given(records=some_records(positives=1))
 def test_max_f1_equals_a_loop(records: Records) -> None:
     full = max(slow_f1(slow_pr(records, EXACT, t)) for t in records.confidence)
-    assert max_f1.compute(records, EXACT)["max_f1"] == pytest.approx(full, abs=1e-12)
+    assert average_precision.compute(records, EXACT)["max_f1"] == pytest.approx(full, abs=1e-12)
     few = sorted(records.confidence)[:: max(1, len(records) // 10)]
     official = max(slow_f1(slow_pr(records, OFFICIAL, t)) for t in few)
-    assert max_f1.compute(records, OFFICIAL)["max_f1"] == pytest.approx(official, abs=1e-12)
+    assert average_precision.compute(records, OFFICIAL)["max_f1"] == pytest.approx(official, abs=1e-12)
 
 
 @settings(max_examples=60, deadline=None)
 @given(records=some_records(positives=1))
 def test_max_f1_is_never_under_its_floor(records: Records) -> None:
     for protocol in PROTOCOLS.values():
-        value, threshold = max_f1.best(records, protocol)
-        assert value >= max_f1.floor(records, protocol) - 1e-12
+        value, threshold = average_precision.best_f1(records, protocol)
+        assert value >= average_precision.f1_floor(records, protocol) - 1e-12
         assert slow_f1(slow_pr(records, protocol, threshold)) == pytest.approx(value, abs=1e-12)
 
 
@@ -250,7 +252,7 @@ def test_a_perfect_answer_scores_one_and_the_worst_zero(records: Records) -> Non
         for value in (1.0, 0.0)
     )
     perfect = replace(perfect, confidence=records.confidence + 2 * records.positives)
-    for module in (average_precision, max_f1, sweeps, sizes):
+    for module in (average_precision, sweeps, sizes):
         best = [value for value in module.compute(perfect, EXACT).values() if not np.isnan(value)]
         assert best == pytest.approx([1.0] * len(best), abs=1e-12)
         assert all(v == 0 for v in module.compute(worst, EXACT).values() if not np.isnan(v))

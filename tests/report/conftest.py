@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from earsight.evaluation import Evaluation, measure
-from earsight.metrics import loc_acc, max_f1
+from earsight.metrics import average_precision, loc_acc
 from earsight.metrics.base import Records
 from earsight.protocols import Protocol, get
 from earsight.types import Row
@@ -37,7 +37,7 @@ def made(
     overlap = np.clip(ciou + random.normal(0, 0.1, count), 0, 1)
     confidence = random.normal(0, 0.1, count) + sure * np.array([row.positive for row in rows])
     records = Records.of(rows, area=50_000 * random.random(count), confidence=confidence, ciou=overlap)
-    numbers, floor = measure(records, protocol), max_f1.floor(records, protocol)
+    numbers, floor = measure(records, protocol), average_precision.f1_floor(records, protocol)
     ceiling = loc_acc.ceiling(records.area[records.positives], protocol)
     done = Evaluation("set:test", "abc", protocol, audio, records, numbers, floor, ceiling, (), model, rows=count)
     return replace(done, **changes)

@@ -12,7 +12,7 @@ import pytest
 from earsight.evaluation import Evaluation, measure
 from earsight.metrics import interactive
 from earsight.metrics.base import TITLES, hits
-from earsight.report.bootstrap import intervals, paired
+from earsight.report.bootstrap import drawn, paired
 from earsight.report.card import Card
 from earsight.report.groups import MOST_CLASSES, by_class, by_kind, by_picture, by_size, choices, details, groups, lines
 
@@ -71,7 +71,7 @@ def test_what_is_drawn_for_all_at_once_is_what_each_would_give(make: Make) -> No
     fewer = replace(shuffled, records=shuffled.records.where(np.arange(shuffled.n) % 9 > 0))
     found = card(real, silent, fewer, centre)
     for e in (real, silent, fewer, centre):
-        assert found.intervals[e.model, e.audio] == intervals(e.records, e.protocol, tuple(TITLES), draws=30)
+        assert found.intervals[e.model, e.audio] == drawn([e.records], e.protocol, tuple(TITLES), 30)[0].intervals()
     for control in (silent, fewer):
         for name, drop in found.drops["slavc"][control.audio].items():
             alone = paired(real.records, control.records, real.protocol, (name,), draws=30)[name]

@@ -75,16 +75,6 @@ def test_the_same_records_give_the_same_bytes() -> None:
     assert first == second
 
 
-def test_training_curve_draws_losses_and_metrics() -> None:
-    rows = [{"step": e, "loss": 1 / (e + 1), "lr": 1e-4, "name": "x"} for e in range(5)]
-    picture(png(figures.training_curve([*rows, {"step": 4, "val": {"loc_acc": 0.5}}, {"epoch": 3}])))
-
-
-def test_a_log_without_numbers_is_refused() -> None:
-    with pytest.raises(UsageError, match="log rows with 'step' and a loss or metric, but got 1 without"):
-        figures.training_curve([{"step": 1, "lr": 0.1}])
-
-
 @pytest.mark.parametrize(("height", "width"), [(48, 64), (600, 400), (1, 1)])
 def test_a_tile_becomes_a_small_jpeg(height: int, width: int) -> None:
     written = figures.overlay_jpeg(tile(height, width), side=120)

@@ -13,7 +13,7 @@ import pytest
 
 from earsight.errors import UsageError
 from earsight.evaluation import Evaluation, measure
-from earsight.metrics import max_f1
+from earsight.metrics import average_precision
 from earsight.metrics.base import Records
 from earsight.protocols import get
 from earsight.report.figures import Tile
@@ -30,7 +30,7 @@ def some(audio: str = "real", model: str = "slavc", set_name: str = "toybox:exte
     rows = [Row(f"c{i}", kind="easy" if i % 2 else "positive") for i in range(40)]
     columns = {name: random.random(40) for name in ("confidence", "ciou")}
     records = Records.of(rows, area=np.full(40, 9000.0), by_size=random.random((40, 9)), **columns)
-    numbers, floor = measure(records, EXACT), max_f1.floor(records, EXACT)
+    numbers, floor = measure(records, EXACT), average_precision.f1_floor(records, EXACT)
     failures = (("broken", "/data/of/mine/broken.mp4: ends too early."),)
     return Evaluation(set_name, "abc", EXACT, audio, records, numbers, floor, 0.5, failures, model, rows=41)
 
@@ -102,8 +102,8 @@ def test_tables_line_up() -> None:
 def test_a_report_holds_everything(tmp_path: Path) -> None:
     tile = Tile(np.zeros((3, 32, 32), dtype=np.uint8), np.eye(32, dtype=np.float32))
     tiles = {"A few": [tile], "Best": [tile, tile], "None": []}
-    log = [{"step": 0, "loss": 1.0}, {"epoch": 1, "loss": 0.5}]
-    files = write(tmp_path / "report", ALL, attached=Attachments(tiles, log, values={"seconds": 3}))
+    (tmp_path / "log.jsonl").write_text('{"step": 1, "loss": 1.0}\n{"step": 2, "epoch": 0, "val": {"loc_acc": 0.5}}\n')
+    files = write(tmp_path / "report", ALL, attached=Attachments(tiles, tmp_path, values={"seconds": 3}))
     assert {str(path.relative_to(tmp_path / "report")) for path in files} == {
         "report.html",
         "metrics.json",

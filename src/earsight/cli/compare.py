@@ -102,7 +102,8 @@ def run_compare(settings: Compare) -> int:
 
 def run_curves(settings: Curves) -> int:
     from earsight.metrics.base import module_of
-    from earsight.report.curves import draw, line, loss_line, plain, read_series, read_traces, run_names
+    from earsight.report.curves import figure, line, loss_line, plain, read_runs, run_names
+    from earsight.report.figures import save
     from earsight.report.tables import render
 
     runs, metrics, out = settings.runs, settings.metrics, settings.out
@@ -113,15 +114,15 @@ def run_curves(settings: Curves) -> int:
         module_of(name)
     need(out.suffix.lower() == ".png", "a .png file to write", out, "Let the name of --out end in .png.")
     refuse_existing([out], settings.force)
-    series, traces = read_series(runs, list(dict.fromkeys(metrics))), read_traces(runs)
-    draw(out, series, traces)
+    validation, training = read_runs(runs, list(dict.fromkeys(metrics)))
+    save(figure(validation, training), out)
     if settings.json:
-        say_json({"curves": [plain(one) for one in series], "training": [asdict(one) for one in traces]})
+        say_json(plain(validation, training))
     else:
-        say(render([line(one) for one in series] or [loss_line(one) for one in traces if one.name == "loss"]))
-    if series:
+        say(render([line(one) for one in validation] or [loss_line(one) for one in training if one.name == "loss"]))
+    if validation:
         note(OPTIMISTIC)
-    measured = {one.run for one in series}
+    measured = {one.run for one in validation}
     without = [name for name in run_names(runs) if name not in measured]
     if without:
         note(

@@ -47,7 +47,6 @@ def run(settings: Demo) -> int:
     from earsight.report.tables import render
     from earsight.report.training import threshold_of, training_of
     from earsight.report.write import Attachments, write_report
-    from earsight.training.log import LOG, read_log
     from earsight.training.loop import train
 
     out, seed, quick, force = settings.out, settings.seed, settings.quick, settings.force
@@ -87,7 +86,7 @@ def run(settings: Demo) -> int:
         results,
         Attachments(
             groups(results[0], test, weights.model, threshold),
-            read_log(out / "run" / LOG),
+            out / "run",
             command_line(again),
             {"seed": seed, "calibration": calibration},
         ),

@@ -1,13 +1,16 @@
-"""Average precision over confidence: finding the source when it is visible, and staying silent when it is not.
+"""Average precision and the highest F1: finding the source when it is visible, and staying silent when it is not.
 
-full: AP = sum over distinct confidences, highest first, of P_i (R_i - R_(i-1)) with R_0 = 0; no interpolation.
-official: the published code. Confidences in ascending order without the highest, walked down in steps of
+ap, full: AP = sum over distinct confidences, highest first, of P_i (R_i - R_(i-1)) with R_0 = 0; no interpolation.
+ap, official: the published code. Confidences in ascending order without the highest, walked down in steps of
 max(1, N // 200); P_i becomes the highest precision from i on; AP = sum P_i (R_(i+1) - R_i). It leaves out the recall
 reached at its first point, so equal confidences give 0.
 ap_coco: with COCO's recall, where a source pointed at in the wrong place counts as missed: the full curve in every
 protocol, P = TP / claims and R = TP / all positives. The recall of `ap` counts positives that make no claim as missed
 and no others, so it always ends at 1; this one ends at LocAcc, which is therefore the upper bound of ap_coco. It equals
 scikit-learn's average_precision_score of (hit, confidence) times LocAcc.
+max_f1: the highest F1 = 2 P R / (P + R), 0 when both are 0. all: over every distinct confidence. official: over the
+ascending confidences 0, s, 2s, ... with s = max(1, N // 10), which are 10 or 11. Floor: accepting everything has R = 1
+and P = p = TP / N, so max-F1 >= 2p / (1 + p) whatever the confidence says.
 In [0, 1]. Undefined (NaN) without positives.
 
 >>> from earsight.protocols import get
@@ -17,6 +20,8 @@ In [0, 1]. Undefined (NaN) without positives.
 >>> r = Records(np.array(list("abcdef")), kind, np.array([""] * 6), np.zeros(6), confidence, ciou)
 >>> [round(compute(r, get(name))["ap"], 6) for name in ("exact", "official")], compute(r, get("exact"))["ap_coco"]
 ([0.75, 0.277778], 0.625)
+>>> round(compute(r, get("exact"))["max_f1"], 6), best_f1(r, get("exact"))[1], round(f1_floor(r, get("exact")), 6)
+(0.666667, 0.8, 0.666667)
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ from earsight.protocols import Protocol
 from earsight.types import I64
 
 RANGE = (0.0, 1.0)
-HIGHER_IS_BETTER = {"ap": True, "ap_coco": True}
+HIGHER_IS_BETTER = {"ap": True, "ap_coco": True, "max_f1": True}
 
 
 class Ranked(NamedTuple):
@@ -51,47 +56,57 @@ class Ranked(NamedTuple):
 class Weighted:
     """Clips with the highest confidence first, for samples that hold each of them a number of times.
 
-    These are whole numbers: their running sums are exact, and faster than those of floats.
+    These are whole numbers: their running sums are exact, and faster than those of floats. The sums have memory of
+    their own: taken and given back a thousand times, it would cost more than the sums.
     """
 
     def __init__(self, records: Records, protocol: Protocol) -> None:
         clips, self.order = ranked(records, protocol), ranking(records)
-        self.positive, self.hit = clips.positive.astype(np.int64), clips.hit.astype(np.int64)
+        self.of_what = np.stack([np.ones(len(records), np.int64), clips.positive, clips.hit])
+        self.each, self.sums = np.empty_like(self.of_what), np.empty_like(self.of_what)
         self.last = _last_of_equals(clips)[1]
         self.rising = np.unique(self.last[clips.positive])
 
-    def walk(self, counts: I64, at: I64 | None = None) -> tuple[F64, F64]:
-        """Precision (K,) and recall (K,) of the sample with `counts` (N,), as `walk` has them.
+    def walk(self, counts: I64, *looks: I64 | None) -> list[tuple[F64, F64]]:
+        """Precision (K,) and recall (K,) of the sample with `counts` (N,), as `walk` has them, for each of `looks`.
 
-        Without `at`, ranks in the sample, at each threshold of a positive: elsewhere recall does not rise. 0/0 is 0
-        here, which only occurs where nothing has been hit and so adds nothing to any number.
+        Those are ranks in the sample, or None for each threshold of a positive: elsewhere recall does not rise. 0/0 is
+        0 here, which only occurs where nothing has been hit and so adds nothing to any number.
         """
-        counts = counts.take(self.order)
-        claims, positive, tp = np.cumsum(counts), np.cumsum(counts * self.positive), np.cumsum(counts * self.hit)
-        where = self.rising if at is None else self.last[np.searchsorted(claims, at, side="right")]
-        tp, missed = tp.take(where), positive[-1] - positive.take(where)
-        return tp / np.maximum(claims.take(where), 1), tp / np.maximum(tp + missed, 1)
+        np.multiply(counts.take(self.order), self.of_what, out=self.each)
+        claims, positive, tp = np.cumsum(self.each, axis=1, out=self.sums)
+        found = []
+        for at in looks:
+            where = self.rising if at is None else self.last[np.searchsorted(claims, at, side="right")]
+            hit, missed = tp.take(where), positive[-1] - positive.take(where)
+            found.append((hit / np.maximum(claims.take(where), 1), hit / np.maximum(hit + missed, 1)))
+        return found
 
 
 def compute(records: Records, protocol: Protocol) -> dict[str, float]:
     clips = ranked(records, protocol)
+    if not clips.positive.any():
+        return {"ap": np.nan, "ap_coco": np.nan, "max_f1": np.nan}
     precision, recall, _ = coco_walk(clips)
-    ap_coco = float(np.sum(precision * np.diff(recall, prepend=0.0))) if clips.positive.any() else np.nan
-    return {"ap": float(area(clips, protocol)), "ap_coco": ap_coco}
+    ap_coco = float(np.sum(precision * np.diff(recall, prepend=0.0)))
+    return {"ap": float(area(clips, protocol)), "ap_coco": ap_coco, "max_f1": float(f1_of(clips, protocol)[0].max())}
 
 
 def of_counts(records: Records, protocol: Protocol) -> OfCounts:
     if not records.positives.any():
-        return lambda counts: {"ap": np.nan}
+        return lambda counts: {"ap": np.nan, "max_f1": np.nan}
     clips, official = Weighted(records, protocol), protocol.average_precision == "official"
-    ranks = _official(len(records)) if official else None
+    looks = [ap_ranks(len(records), protocol)]
+    looks += [f1_ranks(len(records), protocol)] if official or protocol.f1 == "official" else []
 
     def numbers(counts: I64) -> dict[str, float]:
-        precision, recall = clips.walk(counts, ranks)
+        walked = clips.walk(counts, *looks)
+        precision, recall = walked[0]
+        max_f1 = float(_f1(*walked[-1]).max())
         if official:
-            return {"ap": float(_interpolated(precision, recall))}
+            return {"ap": float(_interpolated(precision, recall)), "max_f1": max_f1}
         # Added one after another: clips that a sample leaves out then change no digit.
-        return {"ap": float(np.cumsum(precision * np.diff(recall, prepend=0.0))[-1])}
+        return {"ap": float(np.cumsum(precision * np.diff(recall, prepend=0.0))[-1]), "max_f1": max_f1}
 
     return numbers
 
@@ -112,10 +127,9 @@ def area(clips: Ranked, protocol: Protocol) -> F64:
     """Average precision for each row of hits, (...,); NaN without positives."""
     if not clips.positive.any():
         return np.full(clips.hit.shape[:-1], np.nan)
+    precision, recall, _ = walk(clips, ap_ranks(len(clips.confidence), protocol))
     if protocol.average_precision == "official":
-        precision, recall, _ = walk(clips, _official(len(clips.confidence)))
         return _interpolated(precision, recall)
-    precision, recall, _ = walk(clips)
     return _row_sums(precision * np.diff(recall, prepend=0.0, axis=-1))
 
 
@@ -150,14 +164,42 @@ def curve(records: Records, protocol: Protocol) -> tuple[F64, F64, F64]:
     return walk(ranked(records, protocol))
 
 
-def official_thresholds(records: Records) -> F64:
-    """The confidences at which the published code looks, highest first."""
-    return records.confidence[ranking(records)[_official(len(records))]]
+def best_f1(records: Records, protocol: Protocol) -> tuple[float, float]:
+    """The highest F1 and the threshold that gives it (the highest such threshold); NaN without positives."""
+    if not records.positives.any():
+        return float("nan"), float("nan")
+    f1, thresholds = f1_curve(records, protocol)
+    at = int(np.argmax(f1))
+    return float(f1[at]), float(thresholds[at])
 
 
-def _official(count: int) -> I64:
-    """The ranks at which the published code looks: all but the highest, in steps."""
-    return np.arange(1, count, max(1, count // 200))
+def f1_curve(records: Records, protocol: Protocol) -> tuple[F64, F64]:
+    """F1 and threshold at every confidence the protocol looks at, highest first."""
+    return f1_of(ranked(records, protocol), protocol)
+
+
+def f1_of(clips: Ranked, protocol: Protocol) -> tuple[F64, F64]:
+    """F1 (..., K) and threshold (K,) of ranked clips, highest threshold first."""
+    precision, recall, thresholds = walk(clips, f1_ranks(len(clips.confidence), protocol))
+    return _f1(precision, recall), thresholds
+
+
+def f1_floor(records: Records, protocol: Protocol) -> float:
+    """F1 of accepting everything, 2p / (1 + p) with p = TP / N; NaN without positives."""
+    if not records.positives.any():
+        return float("nan")
+    p = int(hits(records, protocol).sum()) / len(records)
+    return 2 * p / (1 + p)
+
+
+def ap_ranks(count: int, protocol: Protocol) -> I64 | None:
+    """The ranks at which the protocol looks for AP, of so many clips; None for all."""
+    return np.arange(1, count, max(1, count // 200)) if protocol.average_precision == "official" else None
+
+
+def f1_ranks(count: int, protocol: Protocol) -> I64 | None:
+    """The ranks at which the protocol looks for F1, of so many clips; None for all."""
+    return np.arange(count - 1, -1, -max(1, count // 10))[::-1] if protocol.f1 == "official" else None
 
 
 def _last_of_equals(clips: Ranked) -> tuple[I64, I64]:
@@ -167,6 +209,11 @@ def _last_of_equals(clips: Ranked) -> tuple[I64, I64]:
     """
     last = np.flatnonzero(clips.confidence != np.append(clips.confidence[1:], np.nan))
     return last, last[np.searchsorted(last, np.arange(len(clips.confidence)))]
+
+
+def _f1(precision: F64, recall: F64) -> F64:
+    both = precision + recall
+    return np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0)
 
 
 def _interpolated(precision: F64, recall: F64) -> F64:

@@ -31,10 +31,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from earsight.metrics.average_precision import ranked, ranking
+from earsight.metrics.average_precision import f1_of, ranked, ranking
 from earsight.metrics.base import F64, Bools, Records, hits
 from earsight.metrics.loc_acc import GRID, auc
-from earsight.metrics.max_f1 import f1_of
 from earsight.metrics.rejection import separation
 from earsight.protocols import Protocol
 from earsight.types import POSITIVE

@@ -22,7 +22,8 @@ from earsight.metrics.base import F64, Bools, OfCounts, Records, module_of
 from earsight.protocols import Protocol
 from earsight.types import I64
 
-NAMES = ("ap", "max_f1", "loc_acc", "auc", "auroc")
+LEVEL = 0.95
+"""Share of the draws, the middle ones, that lie in an interval."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Difference:
 
     Args:
         value: the difference, a fraction.
-        low, high: the interval in which the middle share (95% by default) of the draws lies.
+        low, high: the interval in which the middle 95% of the draws lie.
         p: how often draws fall on the other side of 0, twice: small when the sign hardly ever changes.
         shared: how many clips both have.
         unshared: how many clips only one of them has, which are left out.
@@ -63,50 +64,29 @@ class Drawn:
     whole: Mapping[str, float]
     values: Mapping[str, F64]
 
-    def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """What `intervals` gives for these records."""
-        return {name: _middle(values, level) for name, values in self.values.items()}
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """For each number the interval in which the middle of its draws lies; NaN when it is undefined.
 
-    def minus(self, other: Drawn, names: Sequence[str], level: float = 0.95) -> dict[str, Difference]:
-        """What `paired` gives for the records of both; clips are drawn again only where the two have not the same."""
+        A number that some draws leave undefined (a rare kind of clip may not be drawn) has the interval of the others.
+        """
+        return {name: middle(values) for name, values in self.values.items()}
+
+    def minus(self, other: Drawn, names: Sequence[str]) -> dict[str, Difference]:
+        """What `paired` gives for the records of both, drawn together; clips that differ are drawn again."""
         a, b = self.records, other.records
-        how, theirs = ((one.protocol.hash, one.draws, one.seed) for one in (self, other))
-        if how != theirs or not np.array_equal(a.id, b.id) or not np.array_equal(a.positives, b.positives):
-            return paired(a, b, self.protocol, names, self.draws, self.seed, level)
-        return _differences(self, other, names, level, unshared=0)
-
-
-def intervals(
-    records: Records,
-    protocol: Protocol,
-    names: Sequence[str] = NAMES,
-    draws: int = 1000,
-    seed: int = 0,
-    level: float = 0.95,
-) -> dict[str, tuple[float, float]]:
-    """For each number the interval in which the middle share `level` of its draws lies; NaN when it is undefined.
-
-    A number that some draws leave undefined (a rare kind of clip may not be drawn) has the interval of the others.
-    """
-    _check(draws, level)
-    return drawn([records], protocol, names, draws, seed)[0].intervals(level)
+        if not np.array_equal(a.id, b.id) or not np.array_equal(a.positives, b.positives):
+            return paired(a, b, self.protocol, names, self.draws, self.seed)
+        return _differences(self, other, names, unshared=0)
 
 
 def paired(
-    a: Records,
-    b: Records,
-    protocol: Protocol,
-    names: Sequence[str] = NAMES,
-    draws: int = 2000,
-    seed: int = 0,
-    level: float = 0.95,
+    a: Records, b: Records, protocol: Protocol, names: Sequence[str], draws: int = 2000, seed: int = 0
 ) -> dict[str, Difference]:
     """Each number of `a` minus that of `b`, with both measured on the same draws of the clips they share.
 
     p = 2 (k + 1) / (n + 1), at most 1, with k the number of the n draws whose difference is <= 0, or >= 0 if that is
     fewer. The added ones keep p above 0: n draws cannot tell chances smaller than about 2 / n.
     """
-    _check(draws, level)
     shared, at_a, at_b = np.intersect1d(a.id, b.id, assume_unique=True, return_indices=True)
     if len(shared) == 0:
         raise DataError(
@@ -122,41 +102,14 @@ def paired(
             "Compare results on the same list."
         )
     first, second = drawn([a, b], protocol, names, draws, seed)
-    return _differences(first, second, names, level, unshared)
-
-
-def over_seeds(
-    runs: Sequence[Records],
-    protocol: Protocol,
-    names: Sequence[str] = NAMES,
-    draws: int = 1000,
-    seed: int = 0,
-    level: float = 0.95,
-) -> dict[str, tuple[float, float, float]]:
-    """Mean of each number over several trainings of one model, with the interval that other runs and clips could give.
-
-    Each draw takes as many runs as there are, with replacement, and measures all of them on the same drawn clips.
-    """
-    _check(draws, level)
-    need(len(runs) > 0, "at least one run", 0)
-    ids = [np.sort(records.id) for records in runs]
-    if any(not np.array_equal(one, ids[0]) for one in ids):
-        raise DataError("Expected runs measured on the same clips, but their ids differ. Measure all on one list.")
-    found = drawn(runs, protocol, names, draws, seed)
-    chosen = np.random.default_rng((seed, 1)).integers(0, len(runs), (draws, len(runs)))
-    out = {}
-    for name in names:
-        by_run = np.stack([one.values[name] for one in found], axis=1)
-        low, high = _middle(np.take_along_axis(by_run, chosen, axis=1).mean(axis=1), level)
-        out[name] = (float(np.mean([one.whole[name] for one in found])), low, high)
-    return out
+    return _differences(first, second, names, unshared)
 
 
 def drawn(
-    models: Sequence[Records], protocol: Protocol, names: Sequence[str] = NAMES, draws: int = 1000, seed: int = 0
+    models: Sequence[Records], protocol: Protocol, names: Sequence[str], draws: int = 1000, seed: int = 0
 ) -> list[Drawn]:
     """Each number of each model on draws of its clips, the same draws for models with the same clips."""
-    _check(draws)
+    need(draws >= 1, "at least 1 draw", draws)
     modules = {name: module_of(name) for name in names}
     of_clips = {name: module for name, module in modules.items() if not hasattr(module, "units")}
     models = [records.sorted_by_id() for records in models]
@@ -229,21 +182,22 @@ def _whole(records: Records, protocol: Protocol, modules: Mapping[str, ModuleTyp
     return {name: numbers.get(name, np.nan) for name in modules}
 
 
-def _differences(a: Drawn, b: Drawn, names: Sequence[str], level: float, unshared: int) -> dict[str, Difference]:
+def _differences(a: Drawn, b: Drawn, names: Sequence[str], unshared: int) -> dict[str, Difference]:
     out = {}
     for name in names:
         difference = a.values[name] - b.values[name]
-        low, high = _middle(difference, level)
+        low, high = middle(difference)
         value = float(a.whole[name] - b.whole[name])
         out[name] = Difference(value, low, high, _p(difference), len(a.records), unshared)
     return out
 
 
-def _middle(values: F64, level: float) -> tuple[float, float]:
+def middle(values: F64) -> tuple[float, float]:
+    """The ends of the middle LEVEL of the values that are defined; NaN where none is."""
     defined = values[~np.isnan(values)]
     if len(defined) == 0:
         return float("nan"), float("nan")
-    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(defined, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 
@@ -253,8 +207,3 @@ def _p(difference: F64) -> float:
         return float("nan")
     fewer = min(int((defined <= 0).sum()), int((defined >= 0).sum()))
     return min(1.0, 2 * (fewer + 1) / (len(defined) + 1))
-
-
-def _check(draws: int, level: float = 0.95) -> None:
-    need(draws >= 1, "at least 1 draw", draws)
-    need(0 < level < 1, "a level between 0 and 1", level)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from earsight.errors import DataError
-from earsight.metrics.base import higher_is_better
-from earsight.report.figures import PALETTE, label, legend, new_figure, over, save
+from earsight.metrics.base import TITLES, higher_is_better
+from earsight.report.figures import PALETTE, label, legend, new_figure
 from earsight.report.tables import percent, points, title
 from earsight.training.log import LOG, read_log
 
@@ -24,25 +24,25 @@ MARKERS = "osD^vPX"
 
 
 @dataclass(frozen=True)
-class Series:
-    """One number of one run on its validation list.
+class Curve:
+    """One number of one run over time.
 
     Args:
         run: what to call the run.
-        metric: the number's name.
-        epochs: after which epochs it was measured, counted from 1 over all stages.
-        values: fractions, one for each of them: without early stopping the last one counts.
+        name: the number's name: "loss" or "lr", the learning rate, while it trains; a metric on its validation list.
+        at: after which steps, or for a metric after which epochs from 1, counted over all stages.
+        values: one for each of them; of a metric fractions, of which without early stopping the last one counts.
     """
 
     run: str
-    metric: str
-    epochs: tuple[int, ...]
+    name: str
+    at: tuple[int, ...]
     values: tuple[float, ...]
 
     @property
     def best_so_far(self) -> tuple[float, ...]:
         """What early stopping as it is published would report by then: the best epoch by this number on this list."""
-        better = np.maximum if higher_is_better(self.metric) else np.minimum
+        better = np.maximum if higher_is_better(self.name) else np.minimum
         return tuple(better.accumulate(np.array(self.values)).tolist())
 
     @property
@@ -56,42 +56,16 @@ class Series:
         return self.values[-1] - self.values[self.best]
 
 
-@dataclass(frozen=True)
-class Trace:
-    """One number of one run while it trains.
-
-    Args:
-        run: what to call the run.
-        name: "loss", or "lr" for the learning rate.
-        steps: after which steps it was written down, counted over all stages.
-        values: one for each of them.
-    """
-
-    run: str
-    name: str
-    steps: tuple[int, ...]
-    values: tuple[float, ...]
-
-
 TRACES = {"loss": "Loss", "lr": "Learning rate"}
 """What is drawn of every run, and as what."""
 
 
-def read_traces(folders: Sequence[Path]) -> list[Trace]:
-    """Loss and learning rate of each run that has any in its log, run by run."""
-    found = []
+def read_runs(folders: Sequence[Path], metrics: Sequence[str]) -> tuple[list[Curve], list[Curve]]:
+    """Each metric of each run that was measured while it trained, and loss and learning rate of each, run by run."""
+    validation, training = [], []
     for folder, run in zip(folders, run_names(folders), strict=True):
-        for name, trace in _read(folder)[0].items():
-            steps, values = zip(*trace, strict=True)
-            found.append(Trace(run, name, steps, values))
-    return found
-
-
-def read_series(folders: Sequence[Path], metrics: Sequence[str]) -> list[Series]:
-    """Each metric of each run that was measured while it trained, run by run."""
-    found = []
-    for folder, run in zip(folders, run_names(folders), strict=True):
-        measured = _read(folder)[1]
+        traces, measured = _read(folder)
+        training += [Curve(run, name, *zip(*trace, strict=True)) for name, trace in traces.items()]
         for metric in metrics if measured else ():
             by_epoch = {epoch: float(numbers[metric]) for epoch, numbers in measured.items() if metric in numbers}
             if not by_epoch:
@@ -99,8 +73,14 @@ def read_series(folders: Sequence[Path], metrics: Sequence[str]) -> list[Series]
                 raise DataError(
                     f"Expected '{metric}' in the validation of {folder}, but got {known}. Choose --metrics among these."
                 )
-            found.append(Series(run, metric, tuple(by_epoch), tuple(by_epoch.values())))
-    return found
+            validation.append(Curve(run, metric, tuple(by_epoch), tuple(by_epoch.values())))
+    return validation, training
+
+
+def figure_of_run(folder: Path) -> Figure:
+    """Everything that a run's log has of TITLES and TRACES."""
+    measured = _read(folder)[1].values()
+    return figure(*read_runs([folder], [name for name in TITLES if any(name in numbers for numbers in measured)]))
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:
@@ -142,32 +122,31 @@ def _read(folder: Path) -> tuple[dict[str, list[tuple[int, float]]], dict[int, d
     return {name: trace for name, trace in traces.items() if trace}, measured
 
 
-def draw(path: Path, series: Sequence[Series], traces: Sequence[Trace] = ()) -> None:
+def figure(validation: Sequence[Curve], training: Sequence[Curve] = ()) -> Figure:
     """One panel for each metric: per run a solid line, a dashed one of the best so far, dots at best and last epoch.
 
     Then one for the loss, and one for the learning rate where it changes, against steps.
     """
-    if not any(one.name == "lr" and len(set(one.values)) > 1 for one in traces):
-        traces = [one for one in traces if one.name != "lr"]
-    metrics = dict.fromkeys(one.metric for one in series)
-    panels = {metric: (f"{title(metric)} (%)", "Epoch") for metric in metrics}
-    panels |= {name: (TRACES[name], "Step") for name in TRACES if any(one.name == name for one in traces)}
-    runs = list(dict.fromkeys([*(one.run for one in traces), *(one.run for one in series)]))
+    if not any(one.name == "lr" and len(set(one.values)) > 1 for one in training):
+        training = [one for one in training if one.name != "lr"]
+    panels = {one.name: (f"{title(one.name)} (%)", "Epoch") for one in validation}
+    panels |= {name: (TRACES[name], "Step") for name in TRACES if any(one.name == name for one in training)}
+    runs = list(dict.fromkeys(one.run for one in (*training, *validation)))
     columns = 2 if len(panels) == 4 else min(len(panels), 3)
     rows = -(-len(panels) // columns)
     legend_lines = -(-len(runs) // _legend_columns(runs, columns)) + 1
-    figure, grid = new_figure(rows, columns, (5.6 * columns, 3.8 * rows + 0.24 * legend_lines))
+    made, grid = new_figure(rows, columns, (5.6 * columns, 3.8 * rows + 0.24 * legend_lines))
     every = np.ravel(np.array(grid, dtype=object))
     for unused in every[len(panels) :]:
         unused.set_visible(False)
     axes_of = dict(zip(panels, every, strict=False))
-    for trace in traces:
-        (color, marker), axes = _style(runs.index(trace.run)), axes_of[trace.name]
-        axes.plot(trace.steps, trace.values, color=color, lw=1.6)
-        axes.plot(trace.steps[-1], trace.values[-1], marker, color=color, ms=7, zorder=5)
-    for one in series:
-        (color, marker), axes = _style(runs.index(one.run)), axes_of[one.metric]
-        epochs, values = np.array(one.epochs), 100 * np.array(one.values)
+    for one in training:
+        (color, marker), axes = _style(runs.index(one.run)), axes_of[one.name]
+        axes.plot(one.at, one.values, color=color, lw=1.6)
+        axes.plot(one.at[-1], one.values[-1], marker, color=color, ms=7, zorder=5)
+    for one in validation:
+        (color, marker), axes = _style(runs.index(one.run)), axes_of[one.name]
+        epochs, values = np.array(one.at), 100 * np.array(one.values)
         axes.plot(epochs, 100 * np.array(one.best_so_far), color=color, ls=(0, (4, 2)), lw=1.5, alpha=0.9)
         axes.plot(epochs, values, color=color, lw=1.9)
         axes.plot(epochs[one.best], values[one.best], marker, color=color, ms=8, mfc="white", mew=1.8, zorder=4)
@@ -175,9 +154,10 @@ def draw(path: Path, series: Sequence[Series], traces: Sequence[Trace] = ()) -> 
     for name, (heading, counted) in panels.items():
         axes_of[name].set_title(heading, loc="left")
         axes_of[name].margins(x=0.04, y=0.08)
-        over(axes_of[name], counted)
-    _legend(figure, runs, columns, measured=bool(series))
-    save(figure, path)
+        axes_of[name].set_xlabel(counted)
+        axes_of[name].xaxis.get_major_locator().set_params(integer=True)
+    _legend(made, runs, columns, measured=bool(validation))
+    return made
 
 
 def _style(number: int) -> tuple[str, str]:
@@ -211,40 +191,45 @@ def _legend(figure: Figure, runs: Sequence[str], panels: int, measured: bool) ->
     legend(figure, marks, meanings, loc="outside lower left", ncols=across, fontsize=9)
 
 
-def loss_line(one: Trace) -> dict[str, str]:
+def loss_line(one: Curve) -> dict[str, str]:
     """A row of the table where no run was measured."""
     first, last, lowest = one.values[0], one.values[-1], min(one.values)
     return {
         "run": one.run,
-        "steps": str(one.steps[-1]),
+        "steps": str(one.at[-1]),
         "first loss": f"{first:.4g}",
         "lowest": f"{lowest:.4g}",
         "last": f"{last:.4g}",
     }
 
 
-def line(one: Series) -> dict[str, str]:
+def line(one: Curve) -> dict[str, str]:
     """A row of the table: percent, and what a run loses when its last epoch counts."""
     return {
         "run": one.run,
-        "metric": title(one.metric),
+        "metric": title(one.name),
         "best": percent(one.values[one.best]),
-        "at epoch": str(one.epochs[one.best]),
+        "at epoch": str(one.at[one.best]),
         "last": percent(one.values[-1]),
-        "of epoch": str(one.epochs[-1]),
+        "of epoch": str(one.at[-1]),
         "lost without early stopping": points(one.lost),
     }
 
 
-def plain(one: Series) -> dict[str, object]:
-    """A series as JSON values; numbers are fractions."""
-    return {
-        "run": one.run,
-        "metric": one.metric,
-        "epochs": list(one.epochs),
-        "values": list(one.values),
-        "best_so_far": list(one.best_so_far),
-        "best": {"epoch": one.epochs[one.best], "value": one.values[one.best]},
-        "last": {"epoch": one.epochs[-1], "value": one.values[-1]},
-        "lost": one.lost,
-    }
+def plain(validation: Sequence[Curve], training: Sequence[Curve]) -> dict[str, object]:
+    """Curves as JSON values; metrics are fractions."""
+    measured = [
+        {
+            "run": one.run,
+            "metric": one.name,
+            "epochs": list(one.at),
+            "values": list(one.values),
+            "best_so_far": list(one.best_so_far),
+            "best": {"epoch": one.at[one.best], "value": one.values[one.best]},
+            "last": {"epoch": one.at[-1], "value": one.values[-1]},
+            "lost": one.lost,
+        }
+        for one in validation
+    ]
+    traces = [{"run": one.run, "name": one.name, "steps": list(one.at), "values": list(one.values)} for one in training]
+    return {"curves": measured, "training": traces}

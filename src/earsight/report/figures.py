@@ -1,4 +1,4 @@
-"""All figures, as PNG: of an evaluation, of a training run, and pictures under heat maps.
+"""Figures of an evaluation and pictures under heat maps, as PNG.
 
 matplotlib is imported when the first one is drawn. Figures have no pyplot behind them: no global state, and threads may
 draw at once.
@@ -19,14 +19,13 @@ import numpy as np
 from earsight.errors import EarsightError, UsageError
 from earsight.escape import brief
 from earsight.files import write_bytes
-from earsight.metrics import average_precision, max_f1, sizes, sweeps
-from earsight.metrics.base import SIZES, TITLES, Records, hits
+from earsight.metrics import average_precision, sizes, sweeps
+from earsight.metrics.base import SIZES, Records, hits
 from earsight.overlay import overlay
 from earsight.protocols import Protocol
 from earsight.types import F32, POSITIVE, U8, Box, Mask
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Colours that stay apart for people with any kind of colour vision; the first is always the model or the positives.
@@ -200,9 +199,9 @@ def precision_recall(records: Records, protocol: Protocol) -> Figure:
 def f1_by_threshold(records: Records, protocol: Protocol) -> Figure:
     """F1 against the confidence threshold, with its highest point and the accept-everything floor."""
     _need_positives(records)
-    f1, thresholds = max_f1.curve(records, protocol)
-    top, at = max_f1.best(records, protocol)
-    floor = max_f1.floor(records, protocol)
+    f1, thresholds = average_precision.f1_curve(records, protocol)
+    top, at = average_precision.best_f1(records, protocol)
+    floor = average_precision.f1_floor(records, protocol)
     figure, axes = new_figure()
     axes.plot(thresholds, f1, color=PALETTE[0], lw=2)
     axes.axhline(floor, color=GREY, ls="--", lw=1.2, label=f"floor, accept everything: {100 * floor:.2f}")
@@ -273,50 +272,6 @@ def loc_acc_by_prediction_size(records: Records, protocol: Protocol) -> Figure:
     axes.set_title("LocAcc against prediction size, by source size", loc="left")
     key(figure)
     return figure
-
-
-def training_curve(rows: Sequence[Mapping[str, Any]], x: str = "step") -> Figure:
-    """Losses on the left and validation metrics on the right, both against `x`, from the rows of a run's log.
-
-    A row holds numbers by name and, after an epoch, the group "val" with the metrics. Rows without `x` and everything
-    else in them (rates, times) are left out.
-    """
-    losses: dict[str, list[tuple[float, float]]] = {}
-    scores: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        if x not in row:
-            continue
-        for name, value in row.items():
-            if "loss" in name and isinstance(value, int | float):
-                losses.setdefault(name, []).append((float(row[x]), float(value)))
-        for name, value in row.get("val", {}).items():
-            if name in TITLES:
-                scores.setdefault(TITLES[name], []).append((float(row[x]), 100 * float(value)))
-    if not losses and not scores:
-        raise UsageError(
-            f"Expected log rows with '{x}' and a loss or metric, but got {len(rows)} without. Train first."
-        )
-    figure, pair = new_figure(columns=2)
-    for axes, group, title in ((pair[0], losses, "Loss"), (pair[1], scores, "Validation (%)")):
-        for i, (name, points) in enumerate(sorted(group.items())):
-            at, values = np.array(points).T
-            marker = "o" if len(at) < 40 else ""
-            axes.plot(at, values, marker=marker, ms=3.5, lw=1.8, color=PALETTE[i % len(PALETTE)], label=label(name))
-        axes.set_title(title, loc="left")
-        over(axes, x.capitalize())
-        if group:
-            below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.15)}
-            axes.legend(**below, ncols=5, frameon=False, fontsize=9.5, handlelength=1.5, columnspacing=1.4)
-        else:
-            axes.set_visible(False)
-    return figure
-
-
-def over(axes: Axes, what: str) -> None:
-    """Name what is counted along the x axis in whole numbers."""
-    locator: Any = axes.xaxis.get_major_locator()
-    locator.set_params(integer=True)
-    axes.set_xlabel(what)
 
 
 def overlay_grid(tiles: Sequence[Tile], columns: int = 4) -> Figure:

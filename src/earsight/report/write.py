@@ -23,6 +23,7 @@ from earsight.escape import markdown, visible
 from earsight.files import write_bytes, write_text
 from earsight.metrics.base import headings
 from earsight.report.card import Card
+from earsight.report.curves import figure_of_run
 from earsight.report.figures import (
     Plot,
     Tile,
@@ -31,7 +32,6 @@ from earsight.report.figures import (
     model_plots,
     overlay_grid,
     overlay_jpeg,
-    training_curve,
 )
 from earsight.report.groups import (
     Group,
@@ -61,13 +61,13 @@ class Attachments:
 
     Args:
         tiles: pictures by the title of their group.
-        log: rows of the training run's log.
+        run: folder of the training run, of which the log is drawn.
         command: the command line that makes the report again; empty when unknown.
         values: further plain values, which go to metrics.json too.
     """
 
     tiles: Mapping[str, Sequence[Tile]] = field(default_factory=dict)
-    log: Sequence[Mapping[str, Any]] = ()
+    run: Path | None = None
     command: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
 
@@ -92,7 +92,8 @@ def write_report(
     grouped = groups(evaluations)
     name_of = {id(e): name for e, name in zip(evaluations, names(evaluations), strict=True)}
     plots = [_group_plots(group, name_of) for group in grouped]
-    training = _training_plots(attached.log)
+    caption = "Loss, and what was measured on the validation list, while the model was trained."
+    training = [] if attached.run is None else [Plot("training.png", caption, partial(figure_of_run, attached.run))]
     every = [plot for some in [*plots, _grids(attached.tiles), training] for plot in some]
     records = {id(e): f"records-{name_of[id(e)]}.csv" for e in evaluations}
     files = ["metrics.json", "table.md", *records.values(), *(f"plots/{plot.file}" for plot in every)]
@@ -296,8 +297,3 @@ def _grids(tiles: Mapping[str, Sequence[Tile]]) -> list[Plot]:
         Plot(f"overlays{f'-{slug(title.lower())}' if i else ''}.png", title, partial(overlay_grid, group))
         for i, (title, group) in enumerate(filled.items())
     ]
-
-
-def _training_plots(log: Sequence[Mapping[str, Any]]) -> list[Plot]:
-    caption = "Loss, and what was measured on the validation list, while the model was trained."
-    return [Plot("training.png", caption, partial(training_curve, log))] if log else []
