@@ -9,6 +9,7 @@ A set with the negatives of a csv file is opened as SET+FILE (`extend`).
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ from earsight.data.layout import Listed
 from earsight.data.lists import LABEL, UNKNOWN, Pair, check_rows, kind_of, negative_rows, read_pairs, some
 from earsight.errors import DataError, UsageError
 from earsight.files import write_csv
-from earsight.types import I64, Row
+from earsight.types import Row
 
 REAL, HARD, EASY = "real", "hard", "easy"
 KINDS = (REAL, HARD, EASY, UNKNOWN)
@@ -90,8 +91,9 @@ def _check(
 def _pairs(rows: list[Row], hard: int, easy: int, seed: int, video_of: Callable[[str], str]) -> list[Negative]:
     """Random pairs, round by round; in a round each picture is used at most once, and for hard pairs first."""
     random = np.random.default_rng(seed)
-    classes, videos = Alike(row.label for row in rows), Alike(video_of(row.id) for row in rows)
-    recordings, own = _recordings(rows)
+    labels, videos = [row.label for row in rows], [video_of(row.id) for row in rows]
+    classes, parts, recordings = _places(labels), _places(videos), _places(row.sound or row.id for row in rows)
+    own = _own_recordings(rows)
     heard: list[list[int]] = [[] for _ in rows]  # sounds that each picture already goes with
     # Without classes all are equal here, and pairs of "the same class" are then simply pairs.
     plan = [(HARD, hard, True), (EASY, easy, False)] if rows[0].label else [(UNKNOWN, easy, True)]
@@ -106,13 +108,12 @@ def _pairs(rows: list[Row], hard: int, easy: int, seed: int, video_of: Callable[
                 if not left[kind]:
                     skipped += fresh[at:]
                     break
-                barred = {*videos.to(picture), *heard[picture]}
-                barred.update(clip for one in own[picture] for clip in recordings[one])
-                free = _free(len(rows), classes.to(picture), same, barred)
-                if len(free) == 0:
+                barred = {*parts[videos[picture]], *heard[picture]}
+                barred.update(clip for one in own[picture] for clip in recordings.get(one, ()))
+                sound = _draw(random, len(rows), classes[labels[picture]], same, barred)
+                if sound is None:
                     skipped.append(picture)
                     continue
-                sound = int(free[int(random.integers(len(free)))])
                 heard[picture].append(sound)
                 found.append(Negative(rows[picture].id, rows[sound].id, kind))
                 left[kind] -= 1
@@ -122,47 +123,42 @@ def _pairs(rows: list[Row], hard: int, easy: int, seed: int, video_of: Callable[
     return [found[i] for i in random.permutation(len(found))]
 
 
-class Alike:
-    """Places of a list by what stands there.
+def _places(values: Iterable[str]) -> dict[str, list[int]]:
+    """Where in a list each value stands."""
+    found: dict[str, list[int]] = {}
+    for place, value in enumerate(values):
+        found.setdefault(value, []).append(place)
+    return found
 
-    >>> places = Alike("abca")
-    >>> places.to(0), places["b"], places["x"]
-    ([0, 3], [1], [])
+
+def _draw(random: np.random.Generator, count: int, alike: list[int], same: bool, barred: set[int]) -> int | None:
+    """One of `count` clips that is not `barred`: of those `alike` (sorted), or else of the others; None if all are.
+
+    Clips are counted, never listed: a list of many clips has as many pairs to draw.
     """
-
-    def __init__(self, values: Iterable[str]) -> None:
-        self._values = list(values)
-        self._places: dict[str, list[int]] = {}
-        for place, value in enumerate(self._values):
-            self._places.setdefault(value, []).append(place)
-
-    def __getitem__(self, value: str) -> list[int]:
-        return self._places.get(value, [])
-
-    def to(self, place: int) -> list[int]:
-        """Places with the same as this one, in order."""
-        return self._places[self._values[place]]
-
-
-def _free(count: int, alike: list[int], same: bool, barred: set[int]) -> Sequence[int] | I64:
-    """The clips, of `count`, that are not `barred`: of those that are `alike`, or else of the others; in order."""
+    ranks = []  # of the barred clips among those that are drawn from
+    for clip in barred:
+        rank = bisect_left(alike, clip)
+        if (rank < len(alike) and alike[rank] == clip) == same:
+            ranks.append(rank if same else clip - rank)
+    free = (len(alike) if same else count - len(alike)) - len(ranks)
+    if free == 0:
+        return None
+    drawn = int(random.integers(free))
+    for rank in sorted(ranks):
+        drawn += rank <= drawn
     if same:
-        return [clip for clip in alike if clip not in barred]
-    free = np.ones(count, bool)
-    free[alike] = False
-    free[list(barred)] = False
-    return np.flatnonzero(free)
+        return alike[drawn]
+    return drawn + bisect_right(range(len(alike)), drawn, key=lambda place: alike[place] - place)
 
 
-def _recordings(rows: list[Row]) -> tuple[Alike, list[list[str]]]:
-    """The clips by the recording that each is heard with, and the recordings that belong to each one's picture: all it
-    is heard with in any clip, and the recording of the picture itself."""
-    sounds = [row.sound or row.id for row in rows]
+def _own_recordings(rows: list[Row]) -> list[list[str]]:
+    """The recordings that belong to each clip's picture: all it is heard with in any clip, and the picture's own."""
     own: dict[str, set[str]] = {}
-    for row, sound in zip(rows, sounds, strict=True):
+    for row in rows:
         picture = row.picture or row.id
-        own.setdefault(picture, {picture}).add(sound)
-    return Alike(sounds), [sorted(own[row.picture or row.id]) for row in rows]
+        own.setdefault(picture, {picture}).add(row.sound or row.id)
+    return [sorted(own[row.picture or row.id]) for row in rows]
 
 
 def alone(rows: Iterable[Row]) -> list[str]:
