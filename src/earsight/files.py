@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import os
@@ -21,6 +22,12 @@ MOST_DEPTH = 64
 """Lists and objects inside each other, in a JSON file."""
 MARK = ".earsight"
 """Before the ending of every file that `localize` writes, so that these are never taken for inputs."""
+
+
+def sha256(path: Path) -> str:
+    """Hash of a whole file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_json(path: Path) -> Any:

@@ -18,8 +18,9 @@ from earsight import registry
 from earsight.checkpoint import save_weights
 from earsight.config import Inputs
 from earsight.encoders.base import no_start_weights
-from earsight.encoders.start_weights import read_pickle, sha256, tensors
+from earsight.encoders.start_weights import read_pickle, tensors
 from earsight.errors import CheckpointError, UsageError
+from earsight.files import sha256
 from earsight.methods.base import Preset, build
 from earsight.official_layouts import PUBLISHED, recognise, renamed
 

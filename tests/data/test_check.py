@@ -11,7 +11,7 @@ import make
 import numpy as np
 import pytest
 
-from earsight.data.check import KINDS, Findings, check, look_at
+from earsight.data.check import Findings, check
 from earsight.data.clips import ClipSet, open_set
 from earsight.data.layout import Layout, Listed
 from earsight.errors import DataError, MediaError, UsageError
@@ -216,9 +216,3 @@ def test_what_cannot_be_checked_is_told(tmp_path: Path) -> None:
         UsageError, match=r"Expected the folder with the media of made:test, but got none\. Pass --data"
     ):
         check(Listed("made:test", [Row("a")], Layout(None)))
-
-
-def test_every_kind_of_problem_has_a_meaning(tmp_path: Path) -> None:
-    media(tmp_path, "a")
-    assert look_at(listed(tmp_path, "a"), 0).problems == ()
-    assert all(KINDS.values())

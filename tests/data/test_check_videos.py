@@ -8,7 +8,7 @@ import make
 import numpy as np
 import pytest
 
-from earsight.data.check import mistimed, still, tiles
+from earsight.data.check import mistimed, still
 from earsight.media.read import probe
 from earsight.types import U8
 
@@ -35,12 +35,6 @@ def test_a_small_thing_that_moves_is_seen(tmp_path: Path) -> None:
         picture[:, 40:56, 4 * k : 4 * k + 16] = 255
         pictures.append(picture)
     assert not still(probe(film(tmp_path / "moves.mp4", pictures)))
-
-
-def test_tiles_of_a_small_picture_are_its_pixels() -> None:
-    picture = noisy()[:, :7, :5]
-    np.testing.assert_array_equal(tiles(picture), picture)
-    assert tiles(noisy()).shape == (3, 8, 8)
 
 
 @pytest.mark.parametrize("ending", [".mp4", ".mkv"])

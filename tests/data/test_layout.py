@@ -54,23 +54,23 @@ def test_the_order_of_places_and_kinds_is_fixed(tmp_path: Path) -> None:
     touch(tmp_path, *order, *sounds)
     for one, other in zip(order, sounds, strict=True):
         layout = Layout(tmp_path, ("set", "nowhere"))
-        assert layout.picture("a") == tmp_path / one
-        assert layout.sound("a") == tmp_path / other
+        assert layout.find("frames", "a") == tmp_path / one
+        assert layout.find("audio", "a") == tmp_path / other
         (tmp_path / one).unlink()
         (tmp_path / other).unlink(missing_ok=True)
-    assert Layout(tmp_path, ("set",)).picture("a") is None
+    assert Layout(tmp_path, ("set",)).find("frames", "a") is None
 
 
 def test_names_may_hold_dots_and_begin_with_a_dash(tmp_path: Path) -> None:
     touch(tmp_path, "frames/-a.b_000030.jpg")
-    assert Layout(tmp_path).picture("-a.b_000030") == tmp_path / "frames/-a.b_000030.jpg"
+    assert Layout(tmp_path).find("frames", "-a.b_000030") == tmp_path / "frames/-a.b_000030.jpg"
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "a\\b", "..", ".", "", "a\0"])
 def test_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
     touch(tmp_path, "x.jpg", "frames/b.jpg")
     with pytest.raises(MediaError, match="is not the name of a recording"):
-        Layout(tmp_path).picture(name)
+        Layout(tmp_path).find("frames", name)
 
 
 def test_a_root_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from earsight.data.clips import Limited, open_set
-from earsight.data.jpeg import encode_jpeg
 from earsight.data.manifest import MANIFEST, read_manifest
 from earsight.data.pack import Packed, verify
+from earsight.data.packing import encode_jpeg
 from earsight.data.shard import Stored, encode
 from earsight.errors import DataError, EarsightError, MediaError
 from tiny.packing import SETTINGS, pack
@@ -83,14 +83,6 @@ def test_missing_cut_and_foreign_shards_are_told(own: Path) -> None:
     assert verify(folder).damages[0].detail == "is missing, with clips 0 to 19."
     with pytest.raises(DataError, match=r"shard of a pack, but got none\."):
         Packed(folder)
-
-
-def test_a_shard_that_goes_away_costs_its_clips(own: Path) -> None:
-    packed = Packed(own / "tiny.tones-val")
-    (packed.folder / SHARD).unlink()
-    with pytest.raises(MediaError, match=r"val-3: Expected .* to be a shard of a pack, but got none"):
-        packed.read(3, RATE, SECONDS)
-    assert packed.read(30, RATE, SECONDS).id == "val-30"
 
 
 def test_another_list_than_was_packed_is_told(own: Path) -> None:

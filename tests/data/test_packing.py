@@ -15,7 +15,7 @@ from earsight.data.pack import Packed
 from earsight.data.packing import Outcome
 from earsight.errors import DataError, MediaError, UsageError
 from earsight.types import Clip, Row, floats
-from tiny.packing import SETTINGS, Slow, contents, pack
+from tiny.packing import SETTINGS, contents, pack
 from tiny.tones import Tones
 
 
@@ -330,7 +330,3 @@ def test_toybox_is_the_same_list_packed(tmp_path: Path) -> None:
 def test_a_set_that_calls_itself_otherwise_is_found_by_what_it_is_opened_by(tmp_path: Path) -> None:
     packed = Packed(pack(Made([clip()]), tmp_path, SETTINGS, spec="my.sets.made:all").folder, "my.sets.made:all")
     assert (packed.folder.name, packed.name) == ("my.sets.made-all", "made:all")
-
-
-def test_slow_is_a_set_like_the_tones() -> None:
-    assert Slow("torn").list_hash() == Tones("torn").list_hash()

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from earsight.data.coco import lists
-from earsight.data.jpeg import encode_jpeg
+from earsight.data.packing import encode_jpeg
 from earsight.media.write import write_wav
 
 RATE = 2000

@@ -58,7 +58,7 @@ def _die_at_write(name: str, nth: int, moment: str) -> None:
 
 def read_strange_state(path: Path) -> None:
     """Read a file as the state of a run, though a stranger wrote it together with its hash."""
-    from earsight.encoders.start_weights import sha256
+    from earsight.files import sha256
     from earsight.training.state import HASHES, read_state
 
     (path.parent / HASHES).write_text(sha256(path))

@@ -239,7 +239,8 @@ def _disk() -> str:
 def _imagenet() -> str:
     import torch
 
-    from earsight.encoders.start_weights import IMAGENET_URL, sha256
+    from earsight.encoders.start_weights import IMAGENET_URL
+    from earsight.files import sha256
 
     file = Path(torch.hub.get_dir()) / "checkpoints" / IMAGENET_URL.rsplit("/", 1)[-1]
     if not file.is_file():

@@ -111,13 +111,6 @@ class Listing:
     within: Path | None = None
 
 
-def _is_packed(data: Path | None, spec: str) -> bool:
-    if data is None or not is_pack(data):
-        return False
-
-    return find(data, spec) is not None
-
-
 def listing(spec: str, data: Path | None = None, *, role: str = "test") -> Listing:
     """The list behind a set's name, or behind a text file with one id a line."""
     path = Path(spec)
@@ -127,8 +120,9 @@ def listing(spec: str, data: Path | None = None, *, role: str = "test") -> Listi
     module = registry.load("set", name)
     video_of: VideoOf | None = getattr(module, "video_of", None)
     split = split or module.DEFAULTS.get(role, "")
-    packed = split in module.SPLITS and _is_packed(data, f"{name}:{split}")
-    if hasattr(module, "ids") and split in module.SPLITS and "+" not in spec and not packed:
+    known = split in module.SPLITS
+    packed = known and data is not None and is_pack(data) and find(data, f"{name}:{split}") is not None
+    if hasattr(module, "ids") and known and "+" not in spec and not packed:
         # Negatives are named VIDEO+AUDIO there.
         ids = dict.fromkeys(str(id).partition("+")[0] for id in module.ids(split, data))
         return Listing(f"{name}:{split}", tuple(ids), video_of, tuple(module.TESTS), name)
@@ -182,7 +176,7 @@ def _same_file(one: Path, other: Path) -> bool:
 
 def _need_one_spelling(train: Listing, test: Listing, shared: int, video_of: VideoOf) -> None:
     """Refuse lists where one has the other's names with folders before them or endings behind them."""
-    for plainer in (_without_ending, _without_folders, lambda name: _without_folders(_without_ending(name))):
+    for plainer in (_without_ending, _last, lambda name: _last(_without_ending(name))):
         for one, other in ((train, test), (test, train)):
             plain = {plainer(name): name for name in one.ids if plainer(name) != name}
             if not plain:
@@ -208,7 +202,8 @@ def _without_ending(name: str) -> str:
     return start if start and dot + ending.lower() in CLIPS | PICTURES else name
 
 
-def _without_folders(name: str) -> str:
+def _last(name: str) -> str:
+    """A name without folders."""
     return name.replace("\\", "/").rpartition("/")[2]
 
 
@@ -228,7 +223,12 @@ def leaks(train_spec: str, data: Path | None, test_set: ClipSet, *, must: bool =
     is an error, as for a name that was typed.
     """
     try:
-        train = _trained(train_spec, data)
+        try:
+            train = listing(train_spec, data, role="train")
+        except UsageError:  # the folder is the test set's; a set that is made up on the fly has none and refuses it
+            if data is None:
+                raise
+            train = listing(train_spec, None, role="train")
         test = Listing(test_set.name, pictures(test_set.rows), *_named_by(test_set), _within(test_set))
         found = audit(train, test)
     except EarsightError as error:
@@ -269,13 +269,3 @@ def _named_by(clip_set: ClipSet) -> tuple[VideoOf | None, tuple[str, ...], str]:
         module = sys.modules.get(type(clip_set).__module__)
         return getattr(module, "video_of", None), (), getattr(module, "__name__", "")
     return getattr(registry.load("set", name), "video_of", None), (), name
-
-
-def _trained(spec: str, data: Path | None) -> Listing:
-    """The training list. The folder is the test set's; a set that is made up on the fly has none and refuses it."""
-    try:
-        return listing(spec, data, role="train")
-    except UsageError:
-        if data is None:
-            raise
-        return listing(spec, None, role="train")

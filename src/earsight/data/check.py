@@ -10,13 +10,12 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from earsight.config import Inputs, need, need_workers
-from earsight.data.clips import ClipSet, Limited
+from earsight.data.clips import ClipSet, Files, Limited
 from earsight.data.layout import Listed
 from earsight.data.parallel import in_order
 from earsight.data.truth import truth_cells
@@ -47,7 +46,6 @@ _LEVELS = 4.0  # of 255: encoders change a tile of a photo by up to 3 (mp4, webm
 _SAMPLES = (0.1, 0.3, 0.5, 0.7, 0.9)
 _TAIL = 30.0
 _RATE = 8000
-Files = tuple[Path | None, Path | None]
 
 
 @dataclass(frozen=True)
@@ -101,8 +99,7 @@ def check(
     need(limit >= 0, "a limit of at least 1, or 0 for all clips", limit)
     if isinstance(clip_set, Listed) and clip_set.layout.root is None:
         raise UsageError(f"Expected the folder with the media of {clip_set.name}, but got none. Pass --data DIR.")
-    place = {id(row): i for i, row in enumerate(clip_set.rows)}
-    at = [place[id(row)] for row in Limited(clip_set, limit or len(clip_set)).rows]
+    at = Limited(clip_set, limit or len(clip_set)).at
     copies = _Copies(clip_set)
     annotated = any(row.boxes for row in clip_set.rows)
     problems: list[Problem] = []
@@ -127,7 +124,7 @@ def look_at(clip_set: ClipSet, index: int) -> Look:
     id = clip_set.rows[index].id
     gone: list[str] = []
     try:
-        files = files_of(clip_set, index)
+        files = clip_set.files(index)
         named = zip(("picture", "sound"), files or (), strict=False)
         gone = [what for what, path in named if path is None or not path.is_file()]
         clip = clip_set.read(index, INPUTS.rate, INPUTS.seconds)
@@ -143,12 +140,6 @@ def look_at(clip_set: ClipSet, index: int) -> Look:
         return Look((Problem(id, "missing" if missing else "unreadable", told),))
     heard = None if any(problem.kind == "silent" for problem in found) else _hash(floats(clip.waveform))
     return Look(tuple(found), _hash(clip.frame), heard)
-
-
-def files_of(clip_set: ClipSet, index: int) -> Files | None:
-    """The files of a clip's picture and sound, or None for sets without files."""
-    find: Callable[[int], Files | None] | None = getattr(clip_set, "files", None)
-    return None if find is None else find(index)
 
 
 def _sound_problems(waveform: F32, files: Files | None) -> Iterator[tuple[str, str]]:
@@ -241,7 +232,7 @@ class _Copies:
                 return
         if not look.picture:
             return
-        files = files_of(self._set, index) or (None, None)
+        files = self._set.files(index) or (None, None)
         parts = (("picture", row.picture, look.picture), ("sound", row.sound, look.sound))
         for (what, named, hash), path in zip(parts, files, strict=True):
             # One recording may be used in many clips. Where nothing tells recordings apart, a negative may well show

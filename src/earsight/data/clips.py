@@ -17,6 +17,8 @@ from earsight.errors import DataError, UsageError
 from earsight.files import local_path
 from earsight.types import F32, I16, Clip, Row, Sound
 
+Files = tuple[Path | None, Path | None]
+"""Of a clip's picture and its sound; None for one that is missing."""
 W = TypeVar("W", F32, I16, F32 | I16)
 _ROLES = {"train": "training", "val": "validation", "test": "testing"}
 
@@ -55,6 +57,10 @@ class ClipSet(ABC):
     def hear(self, index: int, rate: int, seconds: float, draw: int = 0) -> Sound:
         """The sound of what `read` gives, for whoever needs no picture; some sets are spared the work of one."""
         return self.read(index, rate, seconds, draw).sound
+
+    def files(self, index: int) -> Files | None:
+        """The files of a clip's picture and sound; None for sets that keep none."""
+        return None
 
     def failed_clips(self) -> dict[int, str]:
         """Clips of which it is known, without trying, that they cannot be read, and why."""
@@ -122,20 +128,19 @@ class Some(Derived):
     """The clips at some positions of a set, under the set's name."""
 
     def __init__(self, whole: ClipSet, at: Sequence[int]) -> None:
-        self._at = tuple(at)
-        super().__init__(whole.name, [whole.rows[i] for i in self._at], whole)
+        self.at = tuple(at)
+        super().__init__(whole.name, [whole.rows[i] for i in self.at], whole)
 
     def parts(self, index: int) -> tuple[int, int | None]:
-        return self._at[index], self._at[index]
+        return self.at[index], self.at[index]
 
 
 class Limited(Some):
     """The first `limit` clips of a set, spread evenly over it so that every kind is still there."""
 
     def __init__(self, whole: ClipSet, limit: int) -> None:
-        super().__init__(
-            whole, [i * len(whole) // limit for i in range(limit)] if limit < len(whole) else range(len(whole))
-        )
+        limit = min(limit, len(whole))
+        super().__init__(whole, [i * len(whole) // limit for i in range(limit)])
 
 
 def open_set(
@@ -153,8 +158,18 @@ def open_set(
     spec = with_split(spec, role)
     name, _, split = spec.partition(":")
     data = None if data is None else local_path(data)
-    packed = _packed(data, spec)
-    clip_set: ClipSet = registry.load("set", name).open(split, data) if packed is None else packed
+    folder = None
+    if data is not None:
+        from earsight.data.manifest import find
+
+        folder = find(data, spec)
+    clip_set: ClipSet
+    if folder is None:
+        clip_set = registry.load("set", name).open(split, data)
+    else:
+        from earsight.data.pack import Packed  # which is a kind of set itself
+
+        clip_set = Packed(folder, spec)
     if negatives:
         from earsight.data.negatives import extend  # which is a kind of set itself
 
@@ -170,16 +185,15 @@ def _named_in(path: Path, clip_set: ClipSet) -> ClipSet:
     """The clips that a file names; a name that the set does not have is an error, since somebody wanted that clip."""
     from earsight.data.files import read_names
 
-    wanted, rows = read_names(path), clip_set.rows
-    missing = sorted(set(wanted) - {row.id for row in rows} - {row.picture for row in rows})
+    wanted, rows = set(read_names(path)), clip_set.rows
+    missing = sorted(wanted - {row.id for row in rows} - {row.picture for row in rows})
     if missing:
         raise DataError(
             f"Expected names of clips of {clip_set.name}, such as '{rows[0].picture or rows[0].id}', in {path}, but "
             f"got {len(missing)} of {len(wanted)} that it does not have, such as '{missing[0]}'. Check that it is the "
             "list of this set."
         )
-    names = set(wanted)
-    return Some(clip_set, [i for i, row in enumerate(rows) if row.id in names or row.picture in names])
+    return Some(clip_set, [i for i, row in enumerate(rows) if row.id in wanted or row.picture in wanted])
 
 
 def with_split(spec: str, role: str = "test") -> str:
@@ -217,20 +231,6 @@ def missing_list(spec: str, data: Path | None) -> str:
         return "" if spec.replace(":", "-") in there else f"the pack {data} holds no {spec}."
     reason: str = module.missing(split, data)
     return reason
-
-
-def _packed(data: Path | None, spec: str) -> ClipSet | None:
-    """The packed clips of "name:split", when `data` is a pack."""
-    if data is None:
-        return None
-    from earsight.data.manifest import find
-
-    folder = find(data, spec)
-    if folder is None:
-        return None
-    from earsight.data.pack import Packed  # which is a kind of set itself
-
-    return Packed(folder, spec)
 
 
 def fit_waveform(waveform: W, rate: int, time: float, samples: int) -> W:

@@ -101,7 +101,6 @@ def read_columns(path: Path, needed: Sequence[str]) -> list[tuple[str, dict[str,
     missing = [name for name in needed if name not in header]
     if missing:
         need_commas(path, header)
-    if missing:
         raise DataError(
             f"Expected columns {', '.join(needed)} in {path}, but got {', '.join(header)[:80] or 'none'}. "
             f"Add {', '.join(missing)} to the names in its first line."
@@ -128,24 +127,18 @@ def read_names(path: Path) -> list[str]:
     their clips as they like. A csv file may begin with a line that names a column "id", which is then the one that is
     read.
     """
-    found = list(dict.fromkeys(name for _, name in _names(path)))
+    table = read_table(path) if path.suffix == ".csv" else []
+    if table and all(len(values) == 1 and ";" in values[0] for _, values in table):
+        need_commas(path, table[0][1])
+    header = [name.lower() for name in table[0][1]] if table else []
+    if "id" in header:
+        at = header.index("id")
+        found = [values[at] for _, values in table[1:] if len(values) > at and values[at]]
+    else:
+        found = [name for _, name in read_first(path)]
+    found = list(dict.fromkeys(found))
     if not found:
         raise DataError(f"Expected at least one clip in {path}, but got none. Write one name a line.")
     if found[0] == "video":
         raise DataError(f"Expected a list of clips, but got pairs in {path}. Name the set as SET+{path}.")
     return found
-
-
-def _names(path: Path) -> list[tuple[int, str]]:
-    if path.suffix != ".csv":
-        return read_first(path)
-    table = read_table(path)
-    if not table:
-        return []
-    if all(len(values) == 1 and ";" in values[0] for _, values in table):
-        need_commas(path, table[0][1])
-    header = [name.lower() for name in table[0][1]]
-    if "id" not in header:
-        return read_first(path)
-    at = header.index("id")
-    return [(number, values[at]) for number, values in table[1:] if len(values) > at and values[at]]

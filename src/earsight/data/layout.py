@@ -24,7 +24,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from earsight.data.clips import ClipSet
+from earsight.data.clips import ClipSet, Files
 from earsight.errors import DataError, MediaError
 from earsight.media.accept import PICTURES, SOUNDS, VIDEOS, kind_of
 from earsight.types import F32, Clip, Row
@@ -53,20 +53,16 @@ class Layout:
             raise DataError(f"Expected a folder with frames/ and audio/, but got {root}, which is none. Check --data.")
         self.root, self.inside = root, tuple(inside)
 
-    def picture(self, name: str) -> Path | None:
-        """The file that shows the recording: a picture, or else a video."""
-        return self._find("frames", name)
-
-    def sound(self, name: str) -> Path | None:
-        """The file in which the recording is heard: a sound, or else a video."""
-        return self._find("audio", name)
+    def find(self, folder: str, name: str) -> Path | None:
+        """The file of a recording in `folder` (frames or audio), or else its video."""
+        found = (find_file(self._there[one], name, _FOLDERS[one]) for one in (folder, "videos"))
+        return next((path for path in found if path is not None), None)
 
     def read(self, id: str, picture: str, sound: str, rate: int, seconds: float) -> Clip:
         """A clip that shows one recording and lets another be heard, with up to `seconds` of its sound."""
         from earsight.media.read import probe, read_frame  # sets are opened without what decodes media
 
-        seen = self.picture(picture) or self._refuse(picture, "picture", "frames")
-        heard = self.sound(sound) or self._refuse(sound, "sound", "audio")
+        seen, heard = self._need("frames", picture), self._need("audio", sound)
         frame, _ = read_frame(seen, _moment(probe(seen).duration) if kind_of(seen) == "video" else 0.0)
         waveform, time = _read_sound(heard, rate, seconds)
         return Clip(id, frame, waveform, rate, time)
@@ -82,12 +78,10 @@ class Layout:
         """The folders of each name that are there, looked up once."""
         return {name: [base / name for base in self.bases() if (base / name).is_dir()] for name in _FOLDERS}
 
-    def _find(self, folder: str, name: str) -> Path | None:
-        """The file of a recording in `folder`, or else in videos."""
-        found = (find_file(self._there[one], name, _FOLDERS[one]) for one in (folder, "videos"))
-        return next((path for path in found if path is not None), None)
-
-    def _refuse(self, name: str, what: str, folder: str) -> Path:
+    def _need(self, folder: str, name: str) -> Path:
+        path, what = self.find(folder, name), _FOLDERS[folder]
+        if path is not None:
+            return path
         if self.root is None:
             raise MediaError(name, f"has no {what}, since no folder was given.", "Pass --data DIR.")
         places = " or ".join(f"{file_names(name, _FOLDERS[one])} in {self.root / one}" for one in (folder, "videos"))
@@ -123,10 +117,9 @@ class Listed(ClipSet):
         row = self.rows[index]
         return self.layout.read(row.id, row.picture or row.id, row.sound or row.id, rate, seconds)
 
-    def files(self, index: int) -> tuple[Path | None, Path | None]:
-        """The files of a clip's picture and sound; None for one that is missing."""
+    def files(self, index: int) -> Files:
         row = self.rows[index]
-        return self.layout.picture(row.picture or row.id), self.layout.sound(row.sound or row.id)
+        return self.layout.find("frames", row.picture or row.id), self.layout.find("audio", row.sound or row.id)
 
 
 def _moment(duration: float | None) -> float:

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from earsight.config import need
-from earsight.data.clips import ClipSet, Derived
+from earsight.data.clips import ClipSet, Derived, Files
 from earsight.data.layout import Listed
 from earsight.data.lists import LABEL, UNKNOWN, Pair, check_rows, kind_of, negative_rows, read_pairs, some
 from earsight.errors import DataError, UsageError
@@ -62,15 +62,6 @@ def build(
     """
     positives = sorted((row for row in rows if row.positive), key=lambda row: row.id)
     labelled = [row for row in positives if row.label]
-    _check(positives, labelled, count, same_class, real, seed)
-    ask = wanted(count, same_class, len(real), classes=bool(labelled))
-    paired = _pairs(labelled or positives, ask.get(HARD, 0), ask.get(EASY, ask.get(UNKNOWN, 0)), seed, video_of)
-    return [*(Negative(id, id, REAL) for id in real), *paired]
-
-
-def _check(
-    positives: list[Row], labelled: list[Row], count: int, same_class: float, real: Sequence[str], seed: int
-) -> None:
     need(len(positives) >= 2, "at least 2 positives to pair anew", len(positives), "Name another set or split.")
     need(count >= 1, "a count of at least 1", count)
     need(0 <= same_class <= 1, "same_class of 0 to 1", same_class)
@@ -86,6 +77,9 @@ def _check(
             f"Expected classes to choose {same_class:.0%} of the pairs by, but got a set without any. "
             "Pass --same-class 0; the kind of every pair is then unknown."
         )
+    ask = wanted(count, same_class, len(real), classes=bool(labelled))
+    paired = _pairs(labelled or positives, ask.get(HARD, 0), ask.get(EASY, ask.get(UNKNOWN, 0)), seed, video_of)
+    return [*(Negative(id, id, REAL) for id in real), *paired]
 
 
 def _pairs(rows: list[Row], hard: int, easy: int, seed: int, video_of: Callable[[str], str]) -> list[Negative]:
@@ -225,24 +219,18 @@ class WithNegatives(Derived):
     """
 
     def __init__(self, name: str, rows: Sequence[Row], base: ClipSet) -> None:
-        at, more = {row.id: i for i, row in enumerate(base.rows)}, rows[len(base) :]
-        self._parts = [(i, i) for i in range(len(base))] + [(at[row.picture], at[row.sound]) for row in more]
-        pairs = zip(more, self._parts[len(base) :], strict=True)
-        named = [_with_recordings(row, base.rows[seen], base.rows[heard]) for row, (seen, heard) in pairs]
-        super().__init__(name, [*base.rows, *named], base)
+        at = {row.id: i for i, row in enumerate(base.rows)}
+        self._parts, named = [(i, i) for i in range(len(base))], list(base.rows)
+        for row in rows[len(base) :]:
+            part = at[row.picture], at[row.sound]
+            seen, heard = (base.rows[i] for i in part)
+            named.append(replace(row, picture=seen.picture or seen.id, sound=heard.sound or heard.id))
+            self._parts.append(part)
+        super().__init__(name, named, base)
 
-    def files(self, index: int) -> tuple[Path | None, Path | None] | None:
-        """The files of a clip's picture and sound, or None where the set keeps no files."""
-        find = getattr(self._whole, "files", None)
-        if find is None:
-            return None
-        seen, heard = self.parts(index)
-        return find(seen)[0], find(heard)[1]
+    def files(self, index: int) -> Files | None:
+        seen, heard = (self._whole.files(part) for part in self.parts(index))
+        return None if seen is None or heard is None else (seen[0], heard[1])
 
     def parts(self, index: int) -> tuple[int, int]:
         return self._parts[index]
-
-
-def _with_recordings(row: Row, seen: Row, heard: Row) -> Row:
-    """The negative with the recordings of its two clips, as their set names them."""
-    return replace(row, picture=seen.picture or seen.id, sound=heard.sound or heard.id)

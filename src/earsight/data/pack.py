@@ -11,8 +11,7 @@ and weights tell the same list; their pictures went through JPEG once more and t
 
 from __future__ import annotations
 
-import hashlib
-import os
+import io
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,19 +19,14 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from PIL import Image
+
 from earsight.data.clips import ClipSet, sound_window
-from earsight.data.jpeg import decode_jpeg
-from earsight.data.manifest import (
-    MANIFEST,
-    Failed,
-    Manifest,
-    damaged,
-    data_flag,
-    read_manifest,
-    shard_path,
-)
+from earsight.data.manifest import MANIFEST, Failed, Manifest, damaged, data_flag, read_manifest, shard_path
 from earsight.data.parallel import in_order
 from earsight.errors import DataError, MediaError, UsageError, how_to_install
+from earsight.files import sha256
 from earsight.media.accept import Limits
 from earsight.types import U8, Clip, Sound
 
@@ -61,7 +55,7 @@ class Packed(ClipSet):
             )
         self._firsts = self.manifest.firsts
         self._paths = [shard_path(folder, number) for number in range(len(self._firsts))]
-        self._open: dict[int, tuple[os.stat_result, Shard]] = {}
+        self._open: dict[int, tuple[_State, Shard]] = {}
         self._verified: set[int] = set()
         rows = [row for number in range(len(self._firsts)) for row in self._shard(number).rows()]
         self._open.clear()
@@ -134,16 +128,14 @@ class Packed(ClipSet):
     def _shard(self, number: int) -> Shard:
         """A shard as it is on disk now. The file is asked each time: to read what was cut off from a file that is
         mapped ends the process, and one that was replaced since is read anew."""
-        found = _stat(self._paths[number])
-        opened = self._open.get(number)
-        if found is not None and opened is not None and _same(opened[0], found):
-            return opened[1]
         first, info = self._firsts[number], self.manifest.shards[number]
-        if opened is not None:
+        found = _state(self._paths[number], info.bytes)
+        if number in self._open:
+            before, opened = self._open[number]
+            if before == found:
+                return opened
             del self._open[number]
             self._verified.difference_update(range(first, first + info.rows))
-        if found is None or found.st_size != info.bytes:
-            raise damaged(self._paths[number], _wrong_size(found, info.bytes))
         try:
             from earsight.data.shard import Shard
         except ImportError as error:
@@ -156,10 +148,11 @@ class Packed(ClipSet):
         return shard
 
     def changed(self) -> str:
-        for path, info in zip(self._paths, self.manifest.shards, strict=True):
-            found = _stat(path)
-            if found is None or found.st_size != info.bytes:
-                return str(damaged(path, _wrong_size(found, info.bytes)))
+        try:
+            for path, info in zip(self._paths, self.manifest.shards, strict=True):
+                _state(path, info.bytes)
+        except DataError as error:
+            return str(error)
         return ""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -167,22 +160,36 @@ class Packed(ClipSet):
         return {**self.__dict__, "_open": {}, "_verified": set()}
 
 
-def _stat(path: Path) -> os.stat_result | None:
-    """Of a regular file; None when there is none."""
+_State = tuple[int, int]
+
+
+def _state(path: Path, size: int) -> _State:
+    """What is another when a shard of this `size` was replaced or written to; one that was cut off is refused."""
     try:
         found = path.stat()
-    except OSError:
-        return None
-    return found if S_ISREG(found.st_mode) else None
+    except OSError as error:
+        raise damaged(path, "none") from error
+    if not S_ISREG(found.st_mode):
+        raise damaged(path, "none")
+    if found.st_size != size:
+        raise damaged(path, f"{found.st_size} bytes instead of {size}")
+    return found.st_ino, found.st_mtime_ns
 
 
-def _same(one: os.stat_result, other: os.stat_result) -> bool:
-    """Whether a file was not replaced, cut off or written to in between."""
-    return (one.st_ino, one.st_size, one.st_mtime_ns) == (other.st_ino, other.st_size, other.st_mtime_ns)
+def decode_jpeg(data: U8, size: tuple[int, int]) -> U8:
+    """The picture of a plain JPEG file of exactly that size (height, width), uint8 (3, H, W), else a ValueError.
 
-
-def _wrong_size(found: os.stat_result | None, wanted: int) -> str:
-    return "none" if found is None else f"{found.st_size} bytes instead of {wanted}"
+    Nothing else is decoded, since packs may come from strangers: progressive pictures take far more memory than their
+    pixels. The colours of a pixel lie next to each other in memory.
+    """
+    try:
+        with Image.open(io.BytesIO(data.tobytes()), formats=["JPEG"]) as image:
+            if image.size != size[::-1] or image.mode != "RGB" or "progressive" in image.info:
+                raise ValueError(f"not a plain JPEG of {size[1]} x {size[0]}")
+            pixels: U8 = np.array(image)
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:  # all that Pillow raises on damaged files
+        raise ValueError(" ".join(str(error).split())[:200] or "unknown") from error
+    return pixels.transpose(2, 0, 1)
 
 
 @dataclass(frozen=True)
@@ -242,8 +249,7 @@ def _check_shard(common: tuple[Path, Manifest], number: int) -> Damage | None:
     clips = f"clips {first} to {first + info.rows - 1}"
     if not path.is_file():
         return Damage(path.name, f"is missing, with {clips}.")
-    with path.open("rb") as file:
-        same = hashlib.file_digest(file, "sha256").hexdigest() == info.sha256
+    same = sha256(path) == info.sha256
     try:
         shard = Shard(path, first, info.rows)
         rows = shard.rows()

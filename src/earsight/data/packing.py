@@ -10,6 +10,7 @@ nothing deleted that is.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import time
@@ -20,10 +21,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from PIL import Image
 
 from earsight.config import need, to_json
 from earsight.data.clips import ClipSet, sound_window
-from earsight.data.jpeg import encode_jpeg
 from earsight.data.manifest import (
     BEGUN,
     FORMAT,
@@ -44,8 +45,8 @@ from earsight.data.parallel import in_order
 from earsight.data.shard import LETTERS, Shard, Stored, encode, sound_row
 from earsight.data.view import resized
 from earsight.errors import DataError, MediaError, UsageError
-from earsight.files import is_part, write_bytes, write_text
-from earsight.types import Row, floats
+from earsight.files import is_part, sha256, write_bytes, write_text
+from earsight.types import U8, Row, floats
 
 LONGEST_NAME = LETTERS // 4
 """Letters of a name, or of why a clip failed; in UTF-8 each takes up to four bytes."""
@@ -187,15 +188,15 @@ def make_shard(source: Source, number: int) -> Made:
             "the file, and what can be read of it is packed anew."
         )
     data = encode(first, rows, clips)
-    sha256 = hashlib.sha256(data).hexdigest()
-    if old is None or sha256 != _hash(path):
+    hashed = hashlib.sha256(data).hexdigest()
+    if old is None or hashed != sha256(path):
         if (source.folder / MANIFEST).is_file():  # a pack that was finished is not while a shard of it is changed
             _write_note(source.folder / BEGUN, source.note)
             (source.folder / MANIFEST).unlink(missing_ok=True)
         write_bytes(path, data)
     failed = tuple(Failed(first + at, rows[at].id, clip.failed) for at, clip in enumerate(clips) if clip.failed)
     kept = sum(there is not None and not there.failed for there in old or ())
-    return Made(ShardInfo(len(rows), data.size, sha256), failed, kept)
+    return Made(ShardInfo(len(rows), data.size, hashed), failed, kept)
 
 
 def _clips_in(path: Path, first: int, rows: Sequence[Row]) -> list[Stored | None]:
@@ -206,11 +207,6 @@ def _clips_in(path: Path, first: int, rows: Sequence[Row]) -> list[Stored | None
     except DataError:
         return [None] * len(rows)
     return [clip if shard.whole(at, rows[at], clip) else None for at, clip in enumerate(clips)]
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _read(source: Source, index: int) -> Stored:
@@ -236,6 +232,13 @@ def _read(source: Source, index: int) -> Stored:
     start, stop, moment = sound_window(len(clip.waveform), clip.time, settings.rate, settings.seconds)
     scaled = np.round(np.nan_to_num(floats(clip.waveform[start:stop]), posinf=1, neginf=-1) * 32768)
     return Stored(frame, height, width, np.clip(scaled, -32768, 32767).astype("<i2"), float(moment))
+
+
+def encode_jpeg(picture: U8, quality: int) -> bytes:
+    """A JPEG file of a picture uint8 (3, H, W)."""
+    file = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(picture.transpose(1, 2, 0))).save(file, "JPEG", quality=quality)
+    return file.getvalue()
 
 
 def _text(text: str) -> str:

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
-from earsight.data.clips import ClipSet, Limited, sound_window
+from earsight.data.clips import ClipSet, Files, Limited, sound_window
 from earsight.data.layout import file_names, find_file
 from earsight.data.manifest import MANIFEST, Part, Settings, folder_name
 from earsight.errors import MediaError, UsageError
@@ -49,9 +49,9 @@ class PairSet(ClipSet):
         choose: Choose | None = None,
     ) -> None:
         super().__init__(name, rows)
-        self.tables, self._listed, self._choose = tables, tuple(listed), choose
+        self._listed, self._choose = tuple(listed), choose
         self._length, self._window = length
-        self._pictures, self._sounds = tables
+        self.tables = self._pictures, self._sounds = tables
         self._at = [{row.id: i for i, row in enumerate(table.rows)} for table in tables]
 
     def heard(self, index: int, draw: int) -> tuple[str, float]:
@@ -80,7 +80,7 @@ class PairSet(ClipSet):
             raise MediaError(name, f"is not in {self.tables[table].name}.", "Prepare the pack again.")
         return place
 
-    def files(self, index: int) -> tuple[Path | None, Path | None] | None:
+    def files(self, index: int) -> Files | None:
         """The files of a clip's picture and listed sound; None for tables without files."""
         if not isinstance(self._pictures, FileTable) or not isinstance(self._sounds, FileTable):
             return None

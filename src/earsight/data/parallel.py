@@ -63,7 +63,7 @@ def in_order(
         pool.shutdown(cancel_futures=True)
 
 
-_work: tuple[Callable[[Any, Any], Any], Any] | None = None
+_work: tuple[Callable[[Any, Any], Any], Any]
 
 
 def _begin(work: Callable[[Any, Any], Any], common: Any) -> None:
@@ -83,7 +83,5 @@ def _leave_with_parent() -> None:
 
 
 def _do(items: Sequence[Any]) -> list[Any]:
-    if _work is None:
-        raise RuntimeError("Expected the worker to be given its work first.")
     work, common = _work
     return [work(common, item) for item in items]

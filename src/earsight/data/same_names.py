@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -20,7 +20,6 @@ from earsight.media.accept import kind_of
 
 FOLDERS = frozenset({"image", "images", "frames", "pictures", "photos", "audio", "sound", "sounds", "video", "videos"})
 """Folders that are no part of a name, in small or large letters."""
-_KINDS = ("picture", "sound", "video")
 Name = tuple[str, ...]
 
 
@@ -42,16 +41,16 @@ def same_names(root: Path, lists: Iterable[str] = (), held_out: Iterable[str] = 
     Hidden files are no part of the folder, and neither are `lists` and what `localize` wrote. Links to folders are not
     followed. Of what has the name of a file that is `held_out`, nothing is used.
     """
-    found = _Below(root)
-    by_name = defaultdict[Name, dict[str, list[str]]](lambda: {kind: [] for kind in _KINDS})
+    files, links, closed = _below(root)
+    by_name = defaultdict[Name, dict[str, list[str]]](lambda: {kind: [] for kind in ("picture", "sound", "video")})
     others: list[str] = []
     results: list[str] = []
     odd: list[str] = []
-    for path in sorted(set(found.files) - set(lists)):
+    for path in sorted(set(files) - set(lists)):
         kind = kind_of(Path(path))
         if is_output(path):
             results.append(path)
-        elif not _is_text(path):
+        elif path != path.encode("utf-8", "replace").decode():
             odd.append(path)
         elif kind:
             by_name[_name(path)][kind].append(path)
@@ -84,11 +83,15 @@ def same_names(root: Path, lists: Iterable[str] = (), held_out: Iterable[str] = 
         ("file", "neither picture, sound nor video by the ending", others),
         ("file", "written by earsight localize", results),
         ("file", "a name that is not UTF-8", odd),
-        ("folder", "a link, which is not followed", found.links),
-        ("folder", "that cannot be listed", found.closed),
+        ("folder", "a link, which is not followed", links),
+        ("folder", "that cannot be listed", closed),
         ("name", "in another list", ["/".join(name) for name in sorted(held)]),
     )
-    notes = tuple(_note(*one) for one in left if one[2])
+    notes = tuple(
+        f"not used: {len(names)} {what}{'s' * (len(names) != 1)} ({why}): {some(names)}"
+        for what, why, names in left
+        if names
+    )
     if not pairs:
         raise DataError(
             f"Expected pictures and sounds of the same name (dog.jpg and dog.wav) or videos in {root}, but got no pair"
@@ -98,26 +101,21 @@ def same_names(root: Path, lists: Iterable[str] = (), held_out: Iterable[str] = 
     return SameNames(tuple(pairs), notes)
 
 
-class _Below:
+def _below(root: Path) -> tuple[list[str], list[str], list[str]]:
     """Paths below a folder: files, links to folders, and folders that cannot be listed."""
+    files: list[str] = []
+    links: list[str] = []
+    closed: list[str] = []
 
-    def __init__(self, root: Path) -> None:
-        self.files: list[str] = []
-        self.links: list[str] = []
-        self.closed: list[str] = []
+    def refused(error: OSError) -> None:
+        closed.append(Path(error.filename).relative_to(root).as_posix())
 
-        def closed(error: OSError) -> None:
-            self.closed.append(Path(error.filename).relative_to(root).as_posix())
-
-        for where, folders, names in os.walk(root, onerror=closed):
-            inside = PurePosixPath(Path(where).relative_to(root).as_posix())
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            self.links += [str(inside / name) for name in folders if Path(where, name).is_symlink()]
-            self.files += [str(inside / name) for name in names if not name.startswith(".")]
-
-
-def _is_text(path: str) -> bool:
-    return path == path.encode("utf-8", "replace").decode()
+    for where, folders, names in os.walk(root, onerror=refused):
+        inside = PurePosixPath(Path(where).relative_to(root).as_posix())
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        links += [str(inside / name) for name in folders if Path(where, name).is_symlink()]
+        files += [str(inside / name) for name in names if not name.startswith(".")]
+    return files, links, closed
 
 
 def _name(path: str) -> Name:
@@ -128,7 +126,3 @@ def _name(path: str) -> Name:
     """
     *folders, last = PurePosixPath(path).with_suffix("").parts
     return *(folder for folder in folders if folder.lower() not in FOLDERS), last
-
-
-def _note(what: str, why: str, names: Sequence[str]) -> str:
-    return f"not used: {len(names)} {what}{'s' * (len(names) != 1)} ({why}): {some(names)}"

@@ -139,9 +139,6 @@ class Shard:
         if not np.array_equal(numbers["index"], np.arange(first, first + count)):
             raise damaged(path, f"other clips than those from number {first} on")
 
-    def __len__(self) -> int:
-        return int(self._batch.num_rows)
-
     def rows(self) -> list[Row]:
         """What is known of the clips."""
         for name in (*_TEXTS, "boxes"):
@@ -161,24 +158,19 @@ class Shard:
 
     def stored(self, at: int) -> Stored:
         """The clip at a place of this shard; picture and sound are views of the file."""
-        failed = self._failed_at[at] != self._failed_at[at + 1]
+        failed, time = self._failed_at[at] != self._failed_at[at + 1], self._time[at]
         return Stored(
             self._frames[self._frame_at[at] : self._frame_at[at + 1]],
             self._height[at],
             self._width[at],
             self._waves[self._wave_at[at] : self._wave_at[at + 1]],
-            _sane(self._time[at]),
+            time if abs(time) < LATEST else 0.0,  # one that cannot be counted in samples is in no pack of earsight's
             str(self._batch.column("failed")[at].as_py()) if failed else "",
         )
 
     def whole(self, at: int, row: Row, stored: Stored) -> bool:
         """Whether a clip is what was packed, by its digest."""
         return bool(self._digests[at] == digest(self.first + at, row, stored))
-
-
-def _sane(time: float) -> float:
-    """A time that can be counted in samples; others are in no pack that was made by earsight."""
-    return time if abs(time) < LATEST else 0.0
 
 
 def sound_row(row: Row) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import sys
 import zipfile
@@ -18,7 +17,7 @@ from torchvision.models import ResNet18_Weights
 
 from earsight import download
 from earsight.errors import CheckpointError, DataError
-from earsight.files import local_path
+from earsight.files import local_path, sha256
 
 IMAGENET_URL: str = ResNet18_Weights.IMAGENET1K_V1.url
 """Where torchvision gets its file from; the name ends in the first digits of the file's sha256."""
@@ -195,9 +194,3 @@ def _imagenet() -> dict[str, Tensor]:
 
 def _name(url: str) -> str:
     return url.rsplit("/", 1)[-1]
-
-
-def sha256(path: Path) -> str:
-    """Hash of a whole file, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,9 +10,9 @@ import torch
 
 from earsight.config import from_json, need
 from earsight.data.clips import ClipSet
-from earsight.encoders.start_weights import damaged, read_pickle, sha256
+from earsight.encoders.start_weights import damaged, read_pickle
 from earsight.errors import CheckpointError, DataError
-from earsight.files import write_atomically, write_text
+from earsight.files import sha256, write_atomically, write_text
 from earsight.methods.base import Method
 from earsight.training.step import load_optimizer
 

@@ -11,7 +11,6 @@ image, cls, xc, yc, w, h. A folder's own pair lists must be the ones that earsig
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from earsight.data.files import read_columns
 from earsight.data.manifest import Plan, Settings, is_pack
 from earsight.data.pairs import FileTable, PairSet, packed_tables, parts, table_folders, table_names
 from earsight.errors import DataError, UsageError
-from earsight.files import csv_text
+from earsight.files import csv_text, sha256
 from earsight.types import Row
 
 SPLITS = tuple(lists.SPLITS)
@@ -188,6 +187,4 @@ def _used(tables: Sequence[FileTable], lists_used: Sequence[Path]) -> Iterator[t
     media = (table.find(row.id) for table in tables for row in table.rows)
     for path in (*lists.files(), *lists_used, *media):
         if path is not None and path.is_file():
-            with path.open("rb") as file:
-                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            yield f"{path.parent.name}/{path.name}", str(path.stat().st_size), sha256
+            yield f"{path.parent.name}/{path.name}", str(path.stat().st_size), sha256(path)

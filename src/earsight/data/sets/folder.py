@@ -69,7 +69,6 @@ class Folder(ClipSet):
         return read_pair(pair.image, pair.audio, pair.start, rate, seconds, id)
 
     def files(self, index: int) -> tuple[Path, Path]:
-        """The files of a clip's picture and sound, whether they are there or not."""
         return self._pairs[index].image, self._pairs[index].audio
 
 
@@ -113,7 +112,13 @@ def open(split: str, data: Path | None) -> ClipSet:
         pairs.append(_Pair(data / image, data / sound, start))
     if not rows:
         raise DataError(f"Expected at least one pair, but got none in {path}.")
-    _check_truth(f"folder:{split}", rows, needed=split != "train")
+    bare = [row.id for row in rows if row.positive and not row.boxes]
+    if bare and split != "train":
+        positives = sum(row.positive for row in rows)
+        raise DataError(
+            f"Expected a box for every positive pair of folder:{split}, but got none for {len(bare)} of {positives}: "
+            f"{some(bare)}. Add them to boxes.csv, or mark the pairs neg_<kind>; to train without, use --val none."
+        )
     return Folder(f"folder:{split}", rows, pairs, data, notes)
 
 
@@ -208,13 +213,3 @@ def _kind(where: str, text: str) -> str:
     if text.startswith("neg") and text.removeprefix("neg").strip("_"):
         return text.removeprefix("neg").strip("_")
     raise DataError(f"Expected kind single, multi or neg_<kind> in {where}, but got {text}. Correct that line.")
-
-
-def _check_truth(name: str, rows: list[Row], *, needed: bool) -> None:
-    bare = [row.id for row in rows if row.positive and not row.boxes]
-    if bare and needed:
-        positives = sum(row.positive for row in rows)
-        raise DataError(
-            f"Expected a box for every positive pair of {name}, but got none for {len(bare)} of {positives}: "
-            f"{some(bare)}. Add them to boxes.csv, or mark the pairs neg_<kind>; to train without, use --val none."
-        )
