@@ -54,14 +54,7 @@ def test_the_file_tells_what_it_is(exported: Path, capsys: Captured) -> None:
     assert main(["show", str(exported)]) == 0
     out = capsys.readouterr().out
     assert f"{exported}: an exported earsight model" in out
-    for line in (
-        "method       slavc",
-        "visible from confidence 0.0000 on",
-        "encoders.image",
-        "image_size",
-        "clips   7",
-    ):
-        assert line in out
+    assert "visible from confidence 0.0000 on" in out
 
 
 @pytest.mark.slow

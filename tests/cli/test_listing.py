@@ -10,7 +10,6 @@ import pytest
 
 from earsight.cli import main
 from earsight.cli.about import Kind, entries
-from earsight.errors import UsageError
 
 EXPECTED = {
     "samplers": "shuffle",
@@ -68,8 +67,3 @@ def test_the_page_of_recipes_holds_what_is_listed(capsys: pytest.CaptureFixture[
     listed = capsys.readouterr().out
     page = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
     assert f"```text\n{listed}```" in page, "put what `earsight list recipes` prints into docs/recipes.md"
-
-
-def test_an_unknown_kind_lists_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"Expected one of methods, encoders, samplers, sets, .* but got colours"):
-        entries("colours")

@@ -16,14 +16,13 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import tyro
 
 from earsight import registry
 from earsight.cli.screen import columns, say, say_json
 from earsight.cli.settings import EXTRAS, Json, missing, require
-from earsight.config import need
 from earsight.errors import EarsightError, how_to_install
 from earsight.recipes import RECIPES
 
@@ -93,12 +92,11 @@ def run_list(settings: List) -> int:
 
 
 def entries(kind: str) -> list[tuple[str, str]]:
-    """Name and summary of everything of a kind. Only protocols and presets may import torch.
+    """Name and summary of everything of a kind. Only presets need torch.
 
     >>> [name for name, _ in entries("sets") if name == "toybox"]
     ['toybox']
     """
-    need(kind in get_args(Kind), f"one of {', '.join(get_args(Kind))}", kind)
     if kind == "protocols":
         return _protocols()
     if kind == "tables":
@@ -161,7 +159,15 @@ def checks() -> Iterator[Check]:
     yield Check("python", "ok" if sys.version_info >= (3, 11) else "broken", f"{version} on {platform.platform()}")
     for name in NEEDED:
         yield tried(name, partial(_version, name))
-    yield from extras()
+    for extra, modules in EXTRAS.items():
+        gone = missing(modules)
+        for name in modules:
+            if name in gone:
+                yield Check(name, "optional", f"not installed: {USES[extra]} ({how_to_install(extra)})")
+            else:  # what is installed for training has to work
+                yield tried(name, partial(_version, name), otherwise="broken" if extra == "train" else "optional")
+    there = [extra for extra, modules in EXTRAS.items() if not missing(modules)]
+    yield Check("extras", "ok", f"installed: {', '.join(there) or 'none'}")
     yield tried("ffmpeg", _ffmpeg)
     yield tried("libx264", _encoder, otherwise="optional")
     yield Check("cores", "ok", f"{os.cpu_count()}")
@@ -172,19 +178,6 @@ def checks() -> Iterator[Check]:
         yield tried("gpu", _gpu, otherwise="optional")
         yield tried("imagenet weights", _imagenet, otherwise="optional")
         yield tried("training step", _training)
-
-
-def extras() -> Iterator[Check]:
-    """What each extra brings; what is installed for training has to work."""
-    for extra, modules in EXTRAS.items():
-        gone = missing(modules)
-        for name in modules:
-            if name in gone:
-                yield Check(name, "optional", f"not installed: {USES[extra]} ({how_to_install(extra)})")
-            else:
-                yield tried(name, partial(_version, name), otherwise="broken" if extra == "train" else "optional")
-    there = [extra for extra, modules in EXTRAS.items() if not missing(modules)]
-    yield Check("extras", "ok", f"installed: {', '.join(there) or 'none'}")
 
 
 def tried(name: str, look: Callable[[], str], otherwise: State = "broken") -> Check:

@@ -106,13 +106,14 @@ def packs_of(spec: str, data: Path | None) -> list[Path]:
     from earsight.data.clips import with_split
     from earsight.data.manifest import find, is_pack, splits_in
 
-    if data is not None and is_pack(data) and "+" not in spec:
+    if data is not None:
+        if "+" in spec:
+            return []
         name, _, split = with_split(spec).partition(":")
         module = registry.load("set", name)
-        if hasattr(module, "plan"):  # its pictures and sounds are packed apart
+        if is_pack(data) and hasattr(module, "plan"):  # its pictures and sounds are packed apart
             return list[Path](module.tables(split, data))
-    if data is not None:
-        folder = find(data, with_split(spec)) if "+" not in spec else None
+        folder = find(data, f"{name}:{split}")
         return [folder] if folder is not None else []
     path = Path(spec)
     if spec in registry.names("set") or not path.is_dir():

@@ -13,7 +13,7 @@ from earsight import registry
 from earsight.cli.screen import columns, note, say, say_json
 from earsight.cli.settings import Data, Force, Json, need_once, word
 from earsight.config import need
-from earsight.errors import EarsightError, UsageError
+from earsight.errors import EarsightError
 from earsight.escape import visible
 from earsight.files import refuse_existing, write_csv, write_text
 
@@ -85,8 +85,9 @@ def run_audit(settings: DataAudit) -> int:
         say_json({"train": train.name, "clips": len(train.ids), "tests": list(map(_values, tests, found))})
     else:
         say(f"{visible(train.name)}: {len(train.ids)} training clips\n\n{_table(tests, found)}")
-        for line in (line for pair in zip(tests, found, strict=True) for line in _examples(*pair)):
-            say(line)
+        for pair in zip(tests, found, strict=True):
+            for line in _examples(*pair):
+                say(line)
     for test in (test for test, each in zip(tests, found, strict=True) if not each.shared):
         both = f"'{train.ids[0]}' in {train.name}, '{test.ids[0]}' in {test.name}"  # a person sees whether they differ
         note(f"{test.name} shares nothing; names are compared as they are written: {both}")
@@ -204,10 +205,7 @@ def _rows(spec: str, data: Path | None) -> tuple[str, Sequence[Row]]:
     from earsight.data.lists import UNKNOWN
     from earsight.types import Row
 
-    if "+" in spec:
-        raise UsageError(
-            f"Expected a set of positives, but got {spec}, which has negatives. Name the set before the +."
-        )
+    need("+" not in spec, "a set of positives", f"{spec}, which has negatives", "Name the set before the +.")
     name, _, split = spec.partition(":")
     module = registry.load("set", name)
     split = split or module.DEFAULTS["test"]
@@ -221,12 +219,8 @@ def _rows(spec: str, data: Path | None) -> tuple[str, Sequence[Row]]:
         if any("+" in row.id for row in rows):  # an extended list, which is refused below for what it is
             rows = tuple(Row(row.id, kind=UNKNOWN if "+" in row.id else row.kind) for row in rows)
         note(f"{name} is taken by its list of clips alone: {error}")
-    there = sum(not row.positive for row in rows)
-    if there:
-        raise UsageError(
-            f"Expected a set of positives, but got {name}, which has {there} negatives already. "
-            f"Name a split without them ({', '.join(module.SPLITS)})."
-        )
+    there, others = sum(not row.positive for row in rows), f"Name a split without them ({', '.join(module.SPLITS)})."
+    need(there == 0, "a set of positives", f"{name}, which has {there} negatives already", others)
     return name, rows
 
 

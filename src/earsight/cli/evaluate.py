@@ -90,7 +90,7 @@ def run(settings: Eval) -> int:
     The processes of a torchrun share the clips; the first one prints and writes.
     """
     require("train", "torch", "torchvision")
-    from earsight import distributed
+    from earsight import distributed, mapfile
     from earsight.data.clips import open_set
     from earsight.data.controls import Audio
     from earsight.device import own_device, pick_device
@@ -121,6 +121,7 @@ def run(settings: Eval) -> int:
     for line in dict.fromkeys(line for one in sets for line in one.notes):
         note(line)
     need_once("each set once after --on", [one.name for one in sets])
+    need_once("each weights file once", list(map(find_weights, weights)))
     for clip_set in sets:  # said before the work on the first
         need_truth(clip_set)
     found: list[Evaluation] = []
@@ -149,8 +150,11 @@ def run(settings: Eval) -> int:
                 unreadable = many[0].failures
                 if draws and distributed.rank() == 0:
                     tiles = pictures(many, clip_set, loaded)
-                if save_maps is not None and audio in ("real", settings.audio) and distributed.rank() == 0:
-                    save(save_maps, many[0], settings)
+                maps = many[0].maps
+                wanted = audio in ("real", settings.audio) and distributed.rank() == 0
+                if save_maps is not None and maps is not None and wanted:
+                    mapfile.write_maps(save_maps, many[0].records.id.tolist(), maps)
+                    note(f"maps: {save_maps}; next: {scoring(save_maps, many[0].model, settings)}")
                 found += [
                     replace(one, maps=None, training=training, threshold=threshold_of(loaded, one.protocol))
                     for one in many
@@ -199,13 +203,10 @@ def load(
     return weights, asked, how
 
 
-def save(path: Path, evaluation: Evaluation, settings: Eval) -> None:
-    """Write an evaluation's maps for other programs, and say how to score them under the model's whole name."""
-    from earsight import mapfile
+def scoring(path: Path, model: str, settings: Eval) -> str:
+    """The command that scores saved maps under the model's whole name."""
     from earsight.cli.score import Score
 
-    assert evaluation.maps is not None  # kept for this
-    mapfile.write_maps(path, evaluation.records.id.tolist(), evaluation.maps)
     (on,) = settings.on
     score = Score(
         maps=path,
@@ -213,10 +214,10 @@ def save(path: Path, evaluation: Evaluation, settings: Eval) -> None:
         data=settings.data,
         only=settings.only,
         metric=settings.metric,
-        name=evaluation.model,
+        name=model,
         allow_missing=settings.limit > 0,
     )
-    note(f"maps: {path}; next: {command_line(score, on.partition(':')[0])}")
+    return command_line(score, on.partition(":")[0])
 
 
 def present(
@@ -328,12 +329,6 @@ def model_names(weights: Sequence[Path]) -> list[str]:
     >>> model_names([Path("slavc.safetensors"), Path("ezvsl.safetensors")])
     ['slavc', 'ezvsl']
     """
-    from earsight.header import find_weights
-
     names = [path.resolve().name if path.is_dir() else path.stem for path in weights]
     names = [p.resolve().parent.name if name == "weights" else name for p, name in zip(weights, names, strict=True)]
-    names = [str(p) if names.count(name) > 1 else name for p, name in zip(weights, names, strict=True)]
-    files = [find_weights(path).resolve() for path in weights] if len(set(names)) < len(names) else []
-    twice = [path for path, file in zip(weights, files, strict=False) if files.count(file) > 1]
-    need(not twice, "each weights file once", f"{twice[0] if twice else ''} twice", "Leave one out.")
-    return names
+    return [str(p) if names.count(name) > 1 else name for p, name in zip(weights, names, strict=True)]

@@ -104,37 +104,27 @@ def clock(seconds: float) -> str:
 
 
 @contextmanager
-def progress(label: str) -> Iterator[Report]:
+def progress(title: str) -> Iterator[Report]:
     """A bar while there is a terminal; elsewhere a line now and then, and nothing for work that is soon done."""
-    if process() > 0:
-        yield lambda done, total, label="": None
-    elif sys.stderr.isatty():
-        with _bar(label) as report:
-            yield report
-    else:
-        yield _Lines(label)
+    last = time.monotonic()
 
+    def line(done: float, total: float, label: str = "") -> None:
+        nonlocal last
+        if time.monotonic() - last >= EVERY:
+            last = time.monotonic()
+            note(f"{label or title}: {done / max(total, 1e-9):.0%}")
 
-class _Lines:
-    def __init__(self, label: str) -> None:
-        self._label, self._last = label, time.monotonic()
-
-    def __call__(self, done: float, total: float, label: str = "") -> None:
-        if time.monotonic() - self._last >= EVERY:
-            self._last = time.monotonic()
-            note(f"{label or self._label}: {done / max(total, 1e-9):.0%}")
-
-
-@contextmanager
-def _bar(label: str) -> Iterator[Report]:
+    if process() > 0 or sys.stderr is None or not sys.stderr.isatty():
+        yield line
+        return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     shown = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*shown, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(visible(label), total=None)
-        yield lambda done, total, now="": bar.update(
-            task, completed=done, total=total, description=visible(now or label)
+        task = bar.add_task(visible(title), total=None)
+        yield lambda done, total, label="": bar.update(
+            task, completed=done, total=total, description=visible(label or title)
         )
 
 

@@ -81,11 +81,6 @@ def need_once(expected: str, values: Sequence[str | Path]) -> None:
     need(twice is None, expected, f"{twice} twice", "Leave one out.")
 
 
-def command_name(settings: type) -> str:
-    """The words of a command: DataCheck is "data check"."""
-    return re.sub(r"(?<!^)(?=[A-Z])", " ", settings.__name__).lower()
-
-
 def command_line(settings: Any, *modules: str) -> str:
     """What to type for these settings: those that differ from their defaults.
 
@@ -95,7 +90,8 @@ def command_line(settings: Any, *modules: str) -> str:
     names = [name for name, hint in hints.items() if tyro.conf.Positional in getattr(hint, "__metadata__", ())]
     words = [word for name in names for word in _values(getattr(settings, name))]
     flags = _flags(settings, "--", skip=names)
-    return registry.command(["earsight", *command_name(type(settings)).split(), *words, *flags], *modules)
+    command = re.sub(r"(?<!^)(?=[A-Z])", " ", type(settings).__name__).lower()  # DataCheck is "data check"
+    return registry.command(["earsight", *command.split(), *words, *flags], *modules)
 
 
 def _flags(settings: Any, before: str, skip: Sequence[str] = ()) -> Iterator[str]:

@@ -66,7 +66,8 @@ def look_in(folder: Path) -> dict[str, Any]:
     from earsight.data.manifest import is_pack, splits_in
 
     if is_export(folder):
-        return of_exported(folder)
+        size = sum(file.stat().st_size for file in folder.iterdir())
+        return {"kind": "exported", "path": str(folder), "bytes": size, **read_config(folder)}
     for name, read in {"run.json": of_run, "metrics.json": of_report, "weights.safetensors": of_weights}.items():
         if (folder / name).is_file():
             return read(folder)
@@ -84,11 +85,6 @@ def of_weights(path: Path) -> dict[str, Any]:
 
     file = find_weights(path)
     return {"kind": "weights", "path": str(file), "bytes": file.stat().st_size, **read_header(file)}
-
-
-def of_exported(path: Path) -> dict[str, Any]:
-    size = sum(file.stat().st_size for file in path.iterdir())
-    return {"kind": "exported", "path": str(path), "bytes": size, **read_config(path)}
 
 
 def weights_text(values: dict[str, Any]) -> str:

@@ -261,18 +261,14 @@ def next_command(job: Job, weights: Path) -> str:
     """What to do with the weights: measure them, or use them where there is nothing to measure on."""
     from earsight.data.clips import missing_list, with_split
 
-    tested, modules = tested_on(job.on), (job.method, *registry.encoders_in(to_json(job.config)))
+    tested, modules = job.on.partition(":")[0], (job.method, *registry.encoders_in(to_json(job.config)))
+    module = registry.load("set", tested)
+    tests: Sequence[str] = getattr(module, "TESTS", ())
+    if tests and not module.DEFAULTS.get("test"):  # measured on the first set that is made for it
+        tested = tests[0].partition(":")[0]
     if registry.load("set", tested).DEFAULTS.get("test") and missing_list(with_split(tested), job.folder):
         return command_line(Localize(weights=weights, inputs=(Path("VIDEO"),)), *modules)
     return command_line(Eval(weights=(weights,), on=(tested,), data=job.folder), *modules, tested)
-
-
-def tested_on(on: str) -> str:
-    """The set that a model trained on `on` is tested on: the same, or where that has no test split, its first test."""
-    name = on.partition(":")[0]
-    module = registry.load("set", name)
-    tests: Sequence[str] = getattr(module, "TESTS", ())
-    return name if module.DEFAULTS.get("test") or not tests else tests[0].partition(":")[0]
 
 
 def validation(job: Job, begin: Job) -> str:
