@@ -66,7 +66,6 @@ def run(settings: DataPrepare) -> int:
     specs, data, out, max_failed = settings.specs, settings.data, settings.out, settings.max_failed
     form = Settings(settings.size, settings.rate, settings.seconds, settings.quality, settings.shard_rows)
     need_workers(settings.workers)
-    need(0 <= max_failed <= 1, "max_failed between 0 and 1", max_failed)
     need(len(specs) > 0, "at least one set", "none", "Name one (earsight list sets).")
     same = data is not None and not is_pack(data) and out.exists() and out.resolve() == data.resolve()
     need(not same, "another folder for the pack than that of the data", out, "Name a new one with --out.")

@@ -21,7 +21,7 @@ from earsight.cli.settings import (
     require,
     word,
 )
-from earsight.config import need, need_workers
+from earsight.config import need
 from earsight.errors import EarsightError, UsageError
 from earsight.escape import visible
 from earsight.files import refuse_existing
@@ -103,8 +103,6 @@ def run(settings: Eval) -> int:
     weights, on, out, save_maps = settings.weights, settings.on, settings.out, settings.save_maps
     need(len(weights) > 0, "at least one weights file or run", "none", "For example: earsight eval RUN --on toybox")
     need(len(on) > 0, "at least one set after --on", "none", f"Known: {', '.join(registry.names('set'))}.")
-    if settings.workers is not None:
-        need_workers(settings.workers)
     prior = ObjectPrior.asked(settings.object_prior, settings.object_fusion, settings.object_weights)
     refuse_report(settings)  # said before the work, not after it
     need_own_metrics(settings.metric)
