@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from earsight.data.negatives import Negative, build, counts, read, wanted, write
+from earsight.data.lists import Pair
+from earsight.data.negatives import build, counts, read, wanted, write
 from earsight.errors import DataError, UsageError
 from earsight.types import Row
 
@@ -25,7 +26,7 @@ MANY = rows_of(*(["dog", "cat", "bell", "train"] * 20))
 
 def test_the_shares_are_those_of_the_recipe() -> None:
     found = build(MANY, count=80, real=["r1", "r2"])
-    assert found[:2] == [Negative("r1", "r1", "real"), Negative("r2", "r2", "real")]
+    assert found[:2] == [Pair("r1", "r1", "real"), Pair("r2", "r2", "real")]
     assert counts(found) == wanted(80, 0.25, 2) == {"real": 2, "hard": 20, "easy": 58}
     assert list(counts(found)) == ["real", "hard", "easy"]
 
@@ -130,7 +131,7 @@ def test_what_cannot_be_built_is_told(change: dict[str, object], match: str) -> 
 
 
 def test_a_written_list_reads_back_the_same(tmp_path: Path) -> None:
-    odd = [Negative("a,b+c@0.5", 'say "x"', "easy")]
+    odd = [Pair("a,b+c@0.5", 'say "x"', "easy")]
     for found in (build(MANY, count=40, real=["r"]), odd):
         write(tmp_path / "n.csv", found)
         assert read(tmp_path / "n.csv", {}) == found

@@ -11,7 +11,8 @@ import pytest
 from earsight.data.clips import open_set
 from earsight.data.controls import with_audio
 from earsight.data.layout import Listed
-from earsight.data.negatives import Negative, WithNegatives, build, write
+from earsight.data.lists import Pair
+from earsight.data.negatives import WithNegatives, build, write
 from earsight.errors import DataError, MediaError, UsageError
 from earsight.media.write import write_png, write_wav
 
@@ -69,12 +70,12 @@ def test_an_extended_set_can_be_limited_pickled_and_shuffled(folder: Path) -> No
 
 
 def test_files_are_those_of_the_two_clips(folder: Path, tmp_path: Path) -> None:
-    write(folder / "n.csv", [Negative("a+a@0", "c+c@0", "easy")])
+    write(folder / "n.csv", [Pair("a+a@0", "c+c@0", "easy")])
     clips = open_set(f"folder:test+{folder / 'n.csv'}", folder)
     assert isinstance(clips, WithNegatives)
     assert clips.files(3) == (folder / "a.png", folder / "c.wav")
     assert clips.files(1) == (folder / "b.png", folder / "b.wav")
-    write(tmp_path / "t.csv", [Negative("test-00000", "test-00001", "easy")])
+    write(tmp_path / "t.csv", [Pair("test-00000", "test-00001", "easy")])
     toys = open_set(f"toybox:test+{tmp_path / 't.csv'}")
     assert isinstance(toys, WithNegatives)
     assert toys.files(0) is None
@@ -84,21 +85,21 @@ def test_files_are_those_of_the_two_clips(folder: Path, tmp_path: Path) -> None:
     ("pair", "match"),
     [
         (
-            Negative("test-00000", "nobody", "easy"),
+            Pair("test-00000", "nobody", "easy"),
             r"made of clips of toybox:test, but got nobody in .*\. Name the set",
         ),
-        (Negative("other", "other", "real"), "but got other in"),
-        (Negative("test-00000", "test-00000", "real"), "test-00000 again: a positive cannot be a negative too"),
+        (Pair("other", "other", "real"), "but got other in"),
+        (Pair("test-00000", "test-00000", "real"), "test-00000 again: a positive cannot be a negative too"),
     ],
 )
-def test_negatives_of_another_set_are_refused(tmp_path: Path, pair: Negative, match: str) -> None:
+def test_negatives_of_another_set_are_refused(tmp_path: Path, pair: Pair, match: str) -> None:
     write(tmp_path / "n.csv", [pair])
     with pytest.raises(DataError, match=match):
         open_set(f"toybox:test+{tmp_path / 'n.csv'}")
 
 
 def test_a_set_that_has_negatives_gets_no_more(tmp_path: Path) -> None:
-    write(tmp_path / "n.csv", [Negative("a", "b", "easy")])
+    write(tmp_path / "n.csv", [Pair("a", "b", "easy")])
     with pytest.raises(UsageError, match=r"but got toybox:extended, which has 384 negatives already\. Name a split"):
         open_set(f"toybox+{tmp_path / 'n.csv'}")
 
@@ -118,6 +119,6 @@ def test_the_published_negatives_give_the_published_extended_set(shared: Path) -
 
 
 def test_negatives_name_the_recordings_of_their_clips_as_the_set_does(folder: Path) -> None:
-    write(folder / "n.csv", [Negative("a+a@0", "c+c@0", "easy")])
+    write(folder / "n.csv", [Pair("a+a@0", "c+c@0", "easy")])
     row = open_set(f"folder:test+{folder / 'n.csv'}", folder).rows[3]
     assert (row.id, row.picture, row.sound) == ("a+a@0+c+c@0", "a.png", "c.wav")

@@ -229,7 +229,7 @@ def leaks(train_spec: str, data: Path | None, test_set: ClipSet, *, must: bool =
             if data is None:
                 raise
             train = listing(train_spec, None, role="train")
-        test = Listing(test_set.name, pictures(test_set.rows), *_named_by(test_set), _within(test_set))
+        test = _listing_of(test_set)
         found = audit(train, test)
     except EarsightError as error:
         if must:
@@ -251,21 +251,22 @@ def leaks(train_spec: str, data: Path | None, test_set: ClipSet, *, must: bool =
     return None
 
 
+def _listing_of(clip_set: ClipSet) -> Listing:
+    """The pictures of a set that is open, as the set that named them tells their videos.
+
+    A set of your own is opened by its module's name, which need not be what it calls itself.
+    """
+    packed = getattr(clip_set.origin, "manifest", None)
+    name = (clip_set.origin.name if packed is None else packed.set).partition(":")[0]
+    known = name in registry.names("set") or ("." in name and registry.may_import(name))
+    if not known:
+        name = type(clip_set.origin).__module__
+    module = registry.load("set", name) if known else sys.modules.get(name)
+    video_of: VideoOf | None = getattr(module, "video_of", None)
+    return Listing(clip_set.name, pictures(clip_set.rows), video_of, (), name, _within(clip_set))
+
+
 def _within(clip_set: ClipSet) -> Path | None:
     """The folder that names of clips begin in, where they mean nothing outside of it."""
     folder: Path | None = getattr(clip_set.origin, "within", None)
     return None if folder is None else folder.resolve()
-
-
-def _named_by(clip_set: ClipSet) -> tuple[VideoOf | None, tuple[str, ...], str]:
-    """The set that named the clips: how it tells their videos, no sets to test on, and its module.
-
-    A set of your own is opened by its module's name, which need not be what it calls itself.
-    """
-    clip_set = clip_set.origin
-    packed = getattr(clip_set, "manifest", None)
-    name = (clip_set.name if packed is None else packed.set).partition(":")[0]
-    if name not in registry.names("set") and not ("." in name and registry.may_import(name)):
-        module = sys.modules.get(type(clip_set).__module__)
-        return getattr(module, "video_of", None), (), getattr(module, "__name__", "")
-    return getattr(registry.load("set", name), "video_of", None), (), name

@@ -27,8 +27,6 @@ from earsight.types import Row
 
 REAL, HARD, EASY = "real", "hard", "easy"
 KINDS = (REAL, HARD, EASY, UNKNOWN)
-Negative = Pair
-"""The picture of the clip `video` with the sound of the clip `audio`, and its kind."""
 
 
 def wanted(count: int, same_class: float, real: int, *, classes: bool = True) -> dict[str, int]:
@@ -52,7 +50,7 @@ def build(
     real: Sequence[str] = (),
     seed: int = 0,
     video_of: Callable[[str], str] = str,
-) -> list[Negative]:
+) -> list[Pair]:
     """Negatives for the positives in `rows`: the `real` ones in their order, then hard and easy pairs in random order.
 
     Each picture is used once before any is used again. A pair occurs once, and never joins two parts of one video
@@ -79,10 +77,10 @@ def build(
         )
     ask = wanted(count, same_class, len(real), classes=bool(labelled))
     paired = _pairs(labelled or positives, ask.get(HARD, 0), ask.get(EASY, ask.get(UNKNOWN, 0)), seed, video_of)
-    return [*(Negative(id, id, REAL) for id in real), *paired]
+    return [*(Pair(id, id, REAL) for id in real), *paired]
 
 
-def _pairs(rows: list[Row], hard: int, easy: int, seed: int, video_of: Callable[[str], str]) -> list[Negative]:
+def _pairs(rows: list[Row], hard: int, easy: int, seed: int, video_of: Callable[[str], str]) -> list[Pair]:
     """Random pairs, round by round; in a round each picture is used at most once, and for hard pairs first."""
     random = np.random.default_rng(seed)
     labels, videos = [row.label for row in rows], [video_of(row.id) for row in rows]
@@ -92,7 +90,7 @@ def _pairs(rows: list[Row], hard: int, easy: int, seed: int, video_of: Callable[
     # Without classes all are equal here, and pairs of "the same class" are then simply pairs.
     plan = [(HARD, hard, True), (EASY, easy, False)] if rows[0].label else [(UNKNOWN, easy, True)]
     left = {kind: number for kind, number, _ in plan}
-    found: list[Negative] = []
+    found: list[Pair] = []
     while any(left.values()):
         before = len(found)
         fresh = random.permutation(len(rows)).tolist()
@@ -109,7 +107,7 @@ def _pairs(rows: list[Row], hard: int, easy: int, seed: int, video_of: Callable[
                     skipped.append(picture)
                     continue
                 heard[picture].append(sound)
-                found.append(Negative(rows[picture].id, rows[sound].id, kind))
+                found.append(Pair(rows[picture].id, rows[sound].id, kind))
                 left[kind] -= 1
             fresh = skipped
         if len(found) == before:
@@ -165,18 +163,18 @@ def alone(rows: Iterable[Row]) -> list[str]:
     return sorted(label for label, number in counts.items() if number == 1)
 
 
-def counts(negatives: Iterable[Negative]) -> dict[str, int]:
+def counts(negatives: Iterable[Pair]) -> dict[str, int]:
     """How many there are of each kind, in the usual order of kinds."""
     number = Counter(negative.kind for negative in negatives)
     return {kind: number[kind] for kind in (*KINDS, *sorted(set(number) - set(KINDS))) if number[kind]}
 
 
-def write(path: Path, negatives: Iterable[Negative]) -> None:
+def write(path: Path, negatives: Iterable[Pair]) -> None:
     """A csv file with columns video, audio, label (as published) and kind."""
     write_csv(path, ("video", "audio", "label", "kind"), ((n.video, n.audio, LABEL, n.kind) for n in negatives))
 
 
-def read(path: Path, labels: Mapping[str, str]) -> list[Negative]:
+def read(path: Path, labels: Mapping[str, str]) -> list[Pair]:
     """The pairs of a csv file with columns video and audio; a column `kind` is believed, else kinds are worked out."""
     if not path.exists():
         raise DataError(

@@ -11,7 +11,6 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from earsight.data.lists import some
 from earsight.errors import DataError
@@ -23,20 +22,12 @@ FOLDERS = frozenset({"image", "images", "frames", "pictures", "photos", "audio",
 Name = tuple[str, ...]
 
 
-class SameNames(NamedTuple):
-    """What was found.
+def same_names(
+    root: Path, lists: Iterable[str], held_out: Iterable[str]
+) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
+    """The pairs below `root`, in order of their names, and what is in no pair, in plain words.
 
-    Args:
-        pairs: picture and sound of each pair as paths inside the folder; of a video, itself twice.
-        notes: what is in no pair, in plain words.
-    """
-
-    pairs: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
-
-
-def same_names(root: Path, lists: Iterable[str] = (), held_out: Iterable[str] = ()) -> SameNames:
-    """The pairs below `root`, in order of their names.
+    A pair is the picture and the sound as paths inside the folder; of a video, itself twice.
 
     Hidden files are no part of the folder, and neither are `lists` and what `localize` wrote. Links to folders are not
     followed. Of what has the name of a file that is `held_out`, nothing is used.
@@ -98,7 +89,7 @@ def same_names(root: Path, lists: Iterable[str] = (), held_out: Iterable[str] = 
             f"{''.join(f'; {note}' for note in notes)}. Rename them, or write the pairs into pairs_train.csv (columns "
             "image and audio)."
         )
-    return SameNames(tuple(pairs), notes)
+    return pairs, notes
 
 
 def _below(root: Path) -> tuple[list[str], list[str], list[str]]:

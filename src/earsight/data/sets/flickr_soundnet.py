@@ -19,8 +19,7 @@ from pathlib import Path
 from earsight.data.boxes import read_boxes_xml
 from earsight.data.clips import ClipSet
 from earsight.data.layout import Layout, Listed
-from earsight.data.lists import check_rows, negative_rows, read_ids, read_pairs, some
-from earsight.data.metadata import find
+from earsight.data.lists import check_rows, find, negative_rows, read_ids, read_pairs, some
 from earsight.errors import DataError
 from earsight.types import POSITIVE, Box, Row
 

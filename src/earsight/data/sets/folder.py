@@ -91,9 +91,8 @@ def open(split: str, data: Path | None) -> ClipSet:
     else:
         others = [data / _list(one) for one in SPLITS if (data / _list(one)).is_file()]
         held = {file for other in others for line in read_lines(other, ("image",)) for file in _files(data, *line)}
-        found = same_names(data, [_BOXES, *map(_list, SPLITS)], held)
-        lines = [(image, {"image": image, "audio": audio}) for image, audio in found.pairs]
-        notes = found.notes
+        found, notes = same_names(data, [_BOXES, *map(_list, SPLITS)], held)
+        lines = [(image, {"image": image, "audio": audio}) for image, audio in found]
     boxes = read_boxes(data / _BOXES)
     files = [_files(data, *line) for line in lines]
     seen, heard = _short(image for image, _ in files), _short(sound for _, sound in files)

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from earsight.data.clips import ClipSet
 from earsight.data.files import read_table
 from earsight.data.layout import Layout, Listed
-from earsight.data.lists import read_ids
-from earsight.data.metadata import find, find_local, places
+from earsight.data.lists import find, find_local, places, read_ids
 from earsight.data.sets.vggss import video_of
 from earsight.errors import DataError
 from earsight.types import Row

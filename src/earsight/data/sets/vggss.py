@@ -5,7 +5,7 @@ Splits: `test` (5158 positives), `extended` (these and 5158 negatives), `heard` 
 earsight's own: the positives with those negatives of the extended list whose picture is of the same 110 classes. A real
 negative counts to the class of the VGG-SS clips that were cut from its video, and to neither side if there are none.
 
-The lists are found or fetched by data/metadata.py; the folder is laid out as data/layout.py says. Real negatives are
+The lists are found or fetched by data/lists.py; the folder is laid out as data/layout.py says. Real negatives are
 other moments of the videos and come with the published extended set only.
 """
 
@@ -17,8 +17,7 @@ from pathlib import Path
 
 from earsight.data.clips import ClipSet
 from earsight.data.layout import Layout, Listed
-from earsight.data.lists import Annotated, check_rows, negative_rows, read_annotations, read_ids, read_pairs, some
-from earsight.data.metadata import find
+from earsight.data.lists import Annotated, check_rows, find, negative_rows, read_annotations, read_ids, read_pairs, some
 from earsight.errors import DataError
 from earsight.types import POSITIVE, Row
 

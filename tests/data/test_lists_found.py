@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from earsight.data import metadata
-from earsight.data.metadata import LISTS, find, find_local
+from earsight.data import lists
+from earsight.data.lists import LISTS, find, find_local
 from earsight.errors import DataError, UsageError
 
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(metadata, "BASE", "http://127.0.0.1:9/")
+    monkeypatch.setattr(lists, "BASE", "http://127.0.0.1:9/")
     monkeypatch.setenv("EARSIGHT_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("EARSIGHT_METADATA", raising=False)
 
