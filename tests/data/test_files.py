@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from earsight.data.files import lines, read_columns, read_names
-from earsight.errors import DataError, UsageError
-from earsight.files import refuse_existing, write_text
+from earsight.errors import DataError
+from earsight.files import write_text
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
         write_text(path, "\ud800")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["list.txt"]
-
-
-def test_files_are_replaced_only_when_asked(tmp_path: Path) -> None:
-    (tmp_path / "b").touch()
-    refuse_existing([tmp_path / "a"], force=False)
-    refuse_existing([tmp_path / "a", tmp_path / "b"], force=True)
-    with pytest.raises(UsageError, match=r"Expected no file at .*b yet, but got one\. Use --force to replace it"):
-        refuse_existing([tmp_path / "a", tmp_path / "b"], force=False)
 
 
 def test_columns_are_found_by_their_names_and_lines_by_their_places(tmp_path: Path) -> None:

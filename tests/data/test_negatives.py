@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -84,6 +85,13 @@ def test_no_picture_hears_a_recording_that_is_its_own_in_any_clip() -> None:
     assert not [n for n in found if (picture[n.video], sound[n.audio]) in own]
     other = [(a, b) for a in rows for b in rows if (a.picture, b.sound) not in own]
     assert len(found) == len(other)
+
+
+def test_the_time_a_pair_takes_does_not_grow_with_the_list() -> None:
+    rows = [Row(f"{i:06d}") for i in range(100_000)]
+    begun = time.process_time()
+    assert len(build(rows, count=5000, same_class=0)) == 5000
+    assert time.process_time() - begun < 8  # it is about one; to list all clips for each pair takes twenty
 
 
 def test_only_positives_are_paired() -> None:

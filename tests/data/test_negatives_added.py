@@ -104,11 +104,6 @@ def test_a_set_that_has_negatives_gets_no_more(tmp_path: Path) -> None:
         open_set(f"toybox+{tmp_path / 'n.csv'}")
 
 
-def test_a_file_that_is_not_there_is_told() -> None:
-    with pytest.raises(DataError, match=r"but got nowhere\.csv, which is not there"):
-        open_set("toybox:test+nowhere.csv")
-
-
 def test_the_published_negatives_give_the_published_extended_set(shared: Path) -> None:
     folder = shared / "metadata"
     ours = open_set(f"vggss:test+{folder / 'vggss_test_plus_silent.csv'}", folder)

@@ -120,9 +120,8 @@ def listing(spec: str, data: Path | None = None, *, role: str = "test") -> Listi
     module = registry.load("set", name)
     video_of: VideoOf | None = getattr(module, "video_of", None)
     split = split or module.DEFAULTS.get(role, "")
-    known = split in module.SPLITS
-    packed = known and data is not None and is_pack(data) and find(data, f"{name}:{split}") is not None
-    if hasattr(module, "ids") and known and "+" not in spec and not packed:
+    by_ids = hasattr(module, "ids") and split in module.SPLITS and "+" not in spec
+    if by_ids and not (data is not None and is_pack(data) and find(data, f"{name}:{split}")):
         # Negatives are named VIDEO+AUDIO there.
         ids = dict.fromkeys(str(id).partition("+")[0] for id in module.ids(split, data))
         return Listing(f"{name}:{split}", tuple(ids), video_of, tuple(module.TESTS), name)

@@ -292,7 +292,7 @@ def _begin_split(folder: Path, facts: dict[str, Any], force: bool) -> None:
             f"Expected {MANIFEST} or {BEGUN} beside the shards of {folder}, to know what they hold, but got neither. "
             "Put it back, use --force to pack all clips anew, or name another --out."
         )
-    changed = list(dict.fromkeys(name for note in notes for name in _changed(note, facts)))
+    changed = [name for name in facts if any(_noted(note, name) != facts[name] for note in notes)]
     if changed and not force:
         raise UsageError(
             f"Expected the clips and settings that {folder} was begun with, but got other {', '.join(changed)}. "
@@ -304,13 +304,12 @@ def _begin_split(folder: Path, facts: dict[str, Any], force: bool) -> None:
         _write_note(folder / BEGUN, facts)
 
 
-def _changed(note: Path, facts: dict[str, Any]) -> list[str]:
-    """Which of the facts are others in a note from before."""
+def _noted(note: Path, name: str) -> Any:
+    """A fact of a note from before; None where it cannot be read."""
     try:
-        values = read_json(note)
+        return read_json(note).get(name)
     except DataError:
-        values = {}
-    return [name for name, value in facts.items() if values.get(name) != value]
+        return None
 
 
 def _write_note(path: Path, values: dict[str, Any]) -> None:

@@ -88,7 +88,8 @@ def _boxes(split: str, listed: list[str], layout: Layout) -> dict[str, tuple[Box
             f"flickr_soundnet:{split}, but got none. Pass --data DIR."
         )
     folders = [base / name for base in layout.bases() for name in _ANNOTATIONS if (base / name).is_dir()]
-    files = {id: _first(folders, f"{id}.xml") for id in listed}
+    places = {id: [folder / f"{id}.xml" for folder in folders] for id in listed}
+    files = {id: next((path for path in paths if path.is_file()), None) for id, paths in places.items()}
     missing = [id for id, path in files.items() if path is None]
     if missing:
         raise DataError(
@@ -104,7 +105,3 @@ def _boxes(split: str, listed: list[str], layout: Layout) -> dict[str, tuple[Box
             "Check that these are the annotations of Flickr-SoundNet."
         )
     return boxes
-
-
-def _first(folders: Sequence[Path], name: str) -> Path | None:
-    return next((folder / name for folder in folders if (folder / name).is_file()), None)
