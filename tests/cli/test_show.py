@@ -206,7 +206,7 @@ def test_what_cannot_be_shown_is_told(
         ("slavc", "methods"),
         ("toybox", "sets"),
         ("toybox:extended", "sets"),
-        ("max_f1", "metrics"),
+        ("average_precision", "metrics"),
         ("slavc_toybox", "recipes"),
         ("table2", "tables"),
         ("official", "protocols"),
