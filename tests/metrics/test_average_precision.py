@@ -95,7 +95,8 @@ def test_official_f1_looks_at_ten_or_eleven_thresholds(make, n: int, count: int)
 
 def test_the_best_threshold_of_f1_is_named(make) -> None:  # type: ignore[no-untyped-def]
     records = make(["positive", "positive", "easy", "easy"], [0.9, 0.8, 0.3, 0.2], [1, 1, np.nan, np.nan])
-    assert average_precision.best_f1(records, EXACT) == (1.0, 0.8)
+    f1, thresholds = average_precision.f1_curve(records, EXACT)
+    assert (f1.max(), thresholds[f1.argmax()]) == (1.0, 0.8)
 
 
 def test_floor_of_a_balanced_set_follows_from_loc_acc(make) -> None:  # type: ignore[no-untyped-def]

@@ -24,7 +24,7 @@ def test_a_picture_counts_when_all_of_its_sources_are_found() -> None:
     records = some(["a+1", "a+2", "b+1", "b+2", "b+3"], [0.5, 0.9, 0.9, 0.9, 0.49])
     assert interactive.compute(records, EXACT)["iiou"] == 0.5
     assert interactive.compute(records, get("paper"))["iiou"] == 0.0  # where 0.5 must be exceeded
-    assert interactive.lowest_ciou(records).tolist() == [0.5, 0.49]
+    assert interactive.units(records).tolist() == [0.5, 0.49]
     assert interactive.compute(records, EXACT)["iauc"] == loc_acc.auc(np.array([0.5, 0.49]))
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from earsight.errors import UsageError
 from earsight.metrics.base import Records
 from earsight.protocols import get
 from earsight.report import figures
@@ -104,26 +102,6 @@ def test_a_tile_needs_no_mask() -> None:
     plain = Tile(np.zeros((3, 32, 32), dtype=np.uint8), np.eye(32, dtype=np.float32))
     full = Tile(plain.picture, plain.score, mask=np.ones((32, 32), dtype=bool))
     picture(png(figures.overlay_grid([plain, full])))
-
-
-def test_nothing_to_draw_is_refused() -> None:
-    with pytest.raises(UsageError, match="pictures for the grid, but got none"):
-        figures.overlay_grid([])
-    negatives = some_records(("easy",))
-    with pytest.raises(UsageError, match="records with positives, but got none"):
-        figures.precision_recall(negatives, EXACT)
-    with pytest.raises(UsageError, match="records with positives, but got none"):
-        figures.f1_by_threshold(negatives, EXACT)
-    with pytest.raises(UsageError, match="records with positives, but got none"):
-        figures.loc_acc_by_prediction_size(negatives, EXACT)
-    with pytest.raises(UsageError, match="records with positives, but got none"):
-        figures.ap_by_iou({"slavc": negatives}, EXACT)
-    with pytest.raises(UsageError, match="records to draw, but got none"):
-        figures.ap_by_iou({}, EXACT)
-    with pytest.raises(UsageError, match=r"measured at every prediction size, but got none\. Score with sizes=True"):
-        figures.loc_acc_by_prediction_size(replace(some_records(), by_size=np.zeros((80, 0))), EXACT)
-    with pytest.raises(UsageError, match="records to draw, but got none"):
-        figures.confidence_histogram(negatives.where(np.zeros(80, dtype=bool)))
 
 
 @pytest.mark.slow

@@ -20,8 +20,8 @@ In [0, 1]. Undefined (NaN) without positives.
 >>> r = Records(np.array(list("abcdef")), kind, np.array([""] * 6), np.zeros(6), confidence, ciou)
 >>> [round(compute(r, get(name))["ap"], 6) for name in ("exact", "official")], compute(r, get("exact"))["ap_coco"]
 ([0.75, 0.277778], 0.625)
->>> round(compute(r, get("exact"))["max_f1"], 6), best_f1(r, get("exact"))[1], round(f1_floor(r, get("exact")), 6)
-(0.666667, 0.8, 0.666667)
+>>> round(compute(r, get("exact"))["max_f1"], 6), round(f1_floor(r, get("exact")), 6)
+(0.666667, 0.666667)
 """
 
 from __future__ import annotations
@@ -162,15 +162,6 @@ def true_positives(clips: Ranked, at: I64 | None = None) -> tuple[F64, I64]:
 def curve(records: Records, protocol: Protocol) -> tuple[F64, F64, F64]:
     """Precision, recall and threshold at every distinct confidence, highest first."""
     return walk(ranked(records, protocol))
-
-
-def best_f1(records: Records, protocol: Protocol) -> tuple[float, float]:
-    """The highest F1 and the threshold that gives it (the highest such threshold); NaN without positives."""
-    if not records.positives.any():
-        return float("nan"), float("nan")
-    f1, thresholds = f1_curve(records, protocol)
-    at = int(np.argmax(f1))
-    return float(f1[at]), float(thresholds[at])
 
 
 def f1_curve(records: Records, protocol: Protocol) -> tuple[F64, F64]:

@@ -55,11 +55,13 @@ LARGEST = 512 << 20
 def heading(name: str, gammas: Collection[float] = ()) -> str:
     """What a number is called in tables; LocAcc with the field's word for it, where one gamma is meant.
 
-    >>> heading("loc_acc", {0.5}), heading("loc_acc", {0.5, 0.75}), heading("ap", {0.5})
-    ('LocAcc (cIoU@0.5)', 'LocAcc', 'AP')
+    >>> heading("loc_acc", {0.5}), heading("loc_acc", {0.5, 0.75}), heading("loc_acc/small", {0.5}), heading("ap")
+    ('LocAcc (cIoU@0.5)', 'LocAcc', 'LocAcc small', 'AP')
     """
-    title = TITLES.get(name, name)
-    return f"{title} (cIoU@{next(iter(gammas)):g})" if name == "loc_acc" and len(gammas) == 1 else title
+    family, _, part = name.partition("/")
+    if name == "loc_acc" and len(gammas) == 1:
+        part = f"(cIoU@{next(iter(gammas)):g})"
+    return f"{TITLES.get(family, family)} {part}".rstrip()
 
 
 def headings(gammas: Collection[float] = (), *, negatives: bool = True) -> dict[str, str]:

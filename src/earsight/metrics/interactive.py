@@ -30,19 +30,17 @@ def compute(records: Records, protocol: Protocol) -> dict[str, float]:
     return of_units(units(records), protocol)
 
 
-def units(records: Records) -> F64:
-    """What a bootstrap draws in place of clips: whole pictures, of which the lowest cIoU is all that counts."""
-    return lowest_ciou(records)
-
-
 def of_units(lowest: F64, protocol: Protocol) -> dict[str, float]:
     """The numbers of these pictures; one that is there several times counts as often."""
     found = float(np.mean(reached(lowest, protocol))) if len(lowest) else np.nan
     return {"iiou": found, "iauc": auc(lowest)}
 
 
-def lowest_ciou(records: Records) -> F64:
-    """The lowest cIoU of each picture that at least two positives show, in the order of their names."""
+def units(records: Records) -> F64:
+    """The lowest cIoU of each picture that at least two positives show, in the order of their names.
+
+    A bootstrap draws these in place of clips.
+    """
     # Clips drawn several times by a bootstrap are still one sound of their picture.
     ids, first = np.unique(records.id[records.positives], return_index=True)
     ciou = records.ciou[records.positives][first]

@@ -23,12 +23,10 @@ In [0, 1]. Undefined (NaN) without positives, and by size when cIoUs at these si
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
-from earsight.metrics.average_precision import area, ranked, ranking
-from earsight.metrics.base import F64, SIZES, Bools, Records, reached
+from earsight.metrics.average_precision import area, ranked
+from earsight.metrics.base import F64, SIZES, Records, reached
 from earsight.metrics.sizes import NAMES, buckets
 from earsight.protocols import Protocol
 
@@ -50,9 +48,7 @@ def compute(records: Records, protocol: Protocol) -> dict[str, float]:
     positives = int(records.positives.sum())
     found = int((reached(records.ciou, protocol, 0.75) & records.positives).sum())
     numbers["loc_acc/iou_75"] = found / positives if positives else np.nan
-    everything = np.ones(len(records), dtype=bool)
-    for number, of in (("loc_acc", _loc_acc), ("ap", _ap)):
-        values = of(records, protocol, everything)
+    for number, values in (("loc_acc", _loc_acc(records, protocol)), ("ap", _ap(records, protocol))):
         numbers |= {f"{number}/size_{percent}": float(v) for percent, v in zip(SIZE_PERCENT, values, strict=True)}
     return numbers
 
@@ -64,35 +60,27 @@ def over_ious(records: Records, protocol: Protocol) -> tuple[F64, F64]:
     return thresholds, area(ranked(records, protocol, hit), protocol)
 
 
-def over_sizes(records: Records, protocol: Protocol, number: Literal["loc_acc", "ap"] = "loc_acc") -> dict[str, F64]:
-    """The number at each prediction size, (9,), for "all" sources and for each bucket of sizes.py.
-
-    AP of a bucket is that of its positives with all negatives.
-    """
+def over_sizes(records: Records, protocol: Protocol) -> dict[str, F64]:
+    """LocAcc at each prediction size, (9,), for "all" sources and for each bucket of sizes.py."""
     bucket = buckets(records, protocol)
-    of = _loc_acc if number == "loc_acc" else _ap
-    lines = {"all": of(records, protocol, np.ones(len(records), dtype=bool))}
-    for name in NAMES:
-        lines[name] = of(records, protocol, (bucket == name) | ~records.positives)
-    return lines
+    some = {name: records.where(bucket == name) for name in NAMES}
+    return {name: _loc_acc(clips, protocol) for name, clips in {"all": records, **some}.items()}
 
 
-def _loc_acc(records: Records, protocol: Protocol, keep: Bools) -> F64:
-    positives = records.positives & keep
-    if not _measured(records, positives):
+def _loc_acc(records: Records, protocol: Protocol) -> F64:
+    if not _measured(records):
         return np.full(len(SIZES), np.nan)
-    return np.asarray(reached(records.by_size[positives], protocol).mean(axis=0))
+    return np.asarray(reached(records.by_size[records.positives], protocol).mean(axis=0))
 
 
-def _ap(records: Records, protocol: Protocol, keep: Bools) -> F64:
-    if not _measured(records, records.positives & keep):
+def _ap(records: Records, protocol: Protocol) -> F64:
+    if not _measured(records):
         return np.full(len(SIZES), np.nan)
     hit = reached(records.by_size.T, protocol) & records.positives
-    clips = ranked(records, protocol, hit).only(keep[ranking(records)])
-    return area(clips, protocol)
+    return area(ranked(records, protocol, hit), protocol)
 
 
-def _measured(records: Records, positives: Bools) -> bool:
-    """Whether there are such positives, and each has its cIoU at every size."""
-    here = records.by_size[positives]
+def _measured(records: Records) -> bool:
+    """Whether there are positives, and each has its cIoU at every size."""
+    here = records.by_size[records.positives]
     return here.size > 0 and bool(np.isfinite(here).all())

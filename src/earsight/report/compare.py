@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from earsight.errors import UsageError
 from earsight.metrics.base import higher_is_better, module_of, without_negatives
@@ -64,19 +64,15 @@ class Comparison:
     set: str
     rows: tuple[Shown, ...]
     warnings: tuple[str, ...]
-    tests: tuple[Pair, ...] = ()
-    untested: tuple[str, ...] = field(default=())
-    gammas: tuple[float, ...] = ()
+    tests: tuple[Pair, ...]
+    untested: tuple[str, ...]
+    gammas: tuple[float, ...]
 
 
 def compare(
     reports: Sequence[Sequence[Result]], metrics: Sequence[str], table: str = "", draws: int = 2000, seed: int = 0
 ) -> list[Comparison]:
-    """One comparison for each set of the reports. `table` is a published one, "none", or empty for all that fit.
-
-    Without `metrics`, those that lead: AP, max-F1 and LocAcc, or LocAcc and AUC where no list has negatives.
-    """
-    metrics = metrics or leading(reports)
+    """One comparison for each set of the reports. `table` is a published one, "none", or empty for all that fit."""
     for name in metrics:
         module_of(name)
     chosen = TABLES if not table else () if table == NONE else (published.table(table).name,)
@@ -102,7 +98,7 @@ def compare(
 
 
 def leading(reports: Sequence[Sequence[Result]]) -> Sequence[str]:
-    """The numbers that lead on the lists of these reports."""
+    """AP, max-F1 and LocAcc, or LocAcc and AUC where no list of these reports has negatives."""
     alone = all(without_negatives(result.metrics) for report in reports for result in report)
     return ("loc_acc", "auc") if alone and reports else ("ap", "max_f1", "loc_acc")
 

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from typing import Any
 
 from earsight.escape import markdown, visible
-from earsight.metrics.base import higher_is_better
+from earsight.metrics.base import heading, higher_is_better
 from earsight.report import published
 from earsight.report.bootstrap import Difference
 from earsight.report.compare import Comparison, Shown, best
-from earsight.report.tables import Format, comment, percent, points, render, title
+from earsight.report.tables import Format, comment, percent, points, render
 
 CHANCE = 0.05
 """Differences with a p below this are called unlikely to be chance."""
@@ -31,7 +31,7 @@ def texts(found: Sequence[Comparison], metrics: Sequence[str], format: Format) -
         return render(rows, "csv"), beside
     parts = []
     for one in found:
-        bold = {(i, title(metric, one.gammas)) for metric in metrics for i in best(one.rows, metric)}
+        bold = {(i, heading(metric, one.gammas)) for metric in metrics for i in best(one.rows, metric)}
         begins = [i for i in range(1, len(one.rows)) if one.rows[i].ours != one.rows[i - 1].ours]
         head = f"## {markdown(one.set)}\n" if format == "markdown" else comment(visible(one.set), format)
         parts += [f"{head}\n{render([line(row, metrics, one.gammas) for row in one.rows], format, bold, begins)}"]
@@ -42,7 +42,7 @@ def texts(found: Sequence[Comparison], metrics: Sequence[str], format: Format) -
 
 def line(row: Shown, metrics: Sequence[str], gammas: Collection[float] = ()) -> dict[str, str]:
     """A row of the table as words; `gammas` go into the heading of LocAcc."""
-    numbers = {title(m, gammas): percent(row.values[m]) for m in metrics}
+    numbers = {heading(m, gammas): percent(row.values[m]) for m in metrics}
     return {
         "model": row.name,
         "source": row.source,
@@ -74,7 +74,7 @@ def words(metric: str, d: Difference) -> str:
     >>> words("ap", Difference(0.0231, 0.008, 0.0395, 0.004, 100, 0))
     '+2.31 AP [+0.80, +3.95], p = 0.004; unlikely to be chance in the choice of clips'
     """
-    name = title(metric) + ("" if higher_is_better(metric) else " (lower is better)")
+    name = heading(metric) + ("" if higher_is_better(metric) else " (lower is better)")
     if math.isnan(d.value) or math.isnan(d.p):
         return f"{name} is undefined here"
     p = f"p = {d.p:.3f}" if d.p >= 0.0005 else "p < 0.001"

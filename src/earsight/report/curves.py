@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from earsight.errors import DataError
-from earsight.metrics.base import TITLES, higher_is_better
+from earsight.metrics.base import TITLES, heading, higher_is_better
 from earsight.report.figures import PALETTE, label, legend, new_figure
-from earsight.report.tables import percent, points, title
+from earsight.report.tables import percent, points
 from earsight.training.log import LOG, read_log
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def figure(validation: Sequence[Curve], training: Sequence[Curve] = ()) -> Figur
     """
     if not any(one.name == "lr" and len(set(one.values)) > 1 for one in training):
         training = [one for one in training if one.name != "lr"]
-    panels = {one.name: (f"{title(one.name)} (%)", "Epoch") for one in validation}
+    panels = {one.name: (f"{heading(one.name)} (%)", "Epoch") for one in validation}
     panels |= {name: (TRACES[name], "Step") for name in TRACES if any(one.name == name for one in training)}
     runs = list(dict.fromkeys(one.run for one in (*training, *validation)))
     columns = 2 if len(panels) == 4 else min(len(panels), 3)
@@ -151,8 +151,8 @@ def figure(validation: Sequence[Curve], training: Sequence[Curve] = ()) -> Figur
         axes.plot(epochs, values, color=color, lw=1.9)
         axes.plot(epochs[one.best], values[one.best], marker, color=color, ms=8, mfc="white", mew=1.8, zorder=4)
         axes.plot(epochs[-1], values[-1], marker, color=color, ms=7, zorder=5)
-    for name, (heading, counted) in panels.items():
-        axes_of[name].set_title(heading, loc="left")
+    for name, (text, counted) in panels.items():
+        axes_of[name].set_title(text, loc="left")
         axes_of[name].margins(x=0.04, y=0.08)
         axes_of[name].set_xlabel(counted)
         axes_of[name].xaxis.get_major_locator().set_params(integer=True)
@@ -207,7 +207,7 @@ def line(one: Curve) -> dict[str, str]:
     """A row of the table: percent, and what a run loses when its last epoch counts."""
     return {
         "run": one.run,
-        "metric": title(one.name),
+        "metric": heading(one.name),
         "best": percent(one.values[one.best]),
         "at epoch": str(one.at[one.best]),
         "last": percent(one.values[-1]),

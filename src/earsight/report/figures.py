@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from earsight.errors import EarsightError, UsageError
+from earsight.errors import EarsightError
 from earsight.escape import brief
 from earsight.files import write_bytes
 from earsight.metrics import average_precision, sizes, sweeps
@@ -181,7 +181,6 @@ def save(figure: Figure, path: Path) -> None:
 
 def precision_recall(records: Records, protocol: Protocol) -> Figure:
     """Precision against recall over all confidences, with the precision of accepting everything."""
-    _need_positives(records)
     precision, recall, _ = average_precision.curve(records, protocol)
     ap = average_precision.compute(records, protocol)["ap"]
     figure, axes = new_figure()
@@ -198,14 +197,14 @@ def precision_recall(records: Records, protocol: Protocol) -> Figure:
 
 def f1_by_threshold(records: Records, protocol: Protocol) -> Figure:
     """F1 against the confidence threshold, with its highest point and the accept-everything floor."""
-    _need_positives(records)
     f1, thresholds = average_precision.f1_curve(records, protocol)
-    top, at = average_precision.best_f1(records, protocol)
+    top = int(f1.argmax())
     floor = average_precision.f1_floor(records, protocol)
     figure, axes = new_figure()
     axes.plot(thresholds, f1, color=PALETTE[0], lw=2)
     axes.axhline(floor, color=GREY, ls="--", lw=1.2, label=f"floor, accept everything: {100 * floor:.2f}")
-    axes.plot([at], [top], "o", color=PALETTE[1], ms=7, label=f"max-F1 {100 * top:.2f} at {at:.3f}")
+    named = f"max-F1 {100 * f1[top]:.2f} at {thresholds[top]:.3f}"
+    axes.plot(thresholds[top], f1[top], "o", color=PALETTE[1], ms=7, label=named)
     axes.set(ylim=(0, 1.03), xlabel="Confidence threshold", ylabel="F1")
     axes.set_title("F1 against confidence", loc="left")
     key(figure)
@@ -214,8 +213,6 @@ def f1_by_threshold(records: Records, protocol: Protocol) -> Figure:
 
 def confidence_histogram(records: Records, threshold: float | None = None) -> Figure:
     """How the confidences of positives and of each kind of negative lie, with the calibrated threshold if given."""
-    if len(records) == 0:
-        raise UsageError("Expected records to draw, but got none. Evaluate a set with clips in it.")
     low, high = float(records.confidence.min()), float(records.confidence.max())
     bins = np.linspace(low, high if high > low else low + 1e-3, 41)
     names, counts = np.unique(records.kind, return_counts=True)
@@ -242,12 +239,9 @@ def confidence_histogram(records: Records, threshold: float | None = None) -> Fi
 
 def ap_by_iou(records: Mapping[str, Records], protocol: Protocol) -> Figure:
     """AP over the cIoU from which on a prediction counts as a hit, one line for each named group of records."""
-    if not records:
-        raise UsageError("Expected records to draw, but got none. Evaluate a set with clips in it.")
     figure, axes = new_figure()
     axes.axvline(protocol.gamma, color=GREY, ls="--", lw=1.2, label=f"protocol: {protocol.gamma:g}")
     for i, (name, some) in enumerate(records.items()):
-        _need_positives(some)
         thresholds, values = sweeps.over_ious(some, protocol)
         axes.plot(thresholds, 100 * values, "o-", ms=3.5, lw=2, color=PALETTE[i % len(PALETTE)], label=label(name))
     axes.set(xlim=(0, 1), xlabel="cIoU that makes a hit", ylabel="AP (%)")
@@ -259,9 +253,6 @@ def ap_by_iou(records: Mapping[str, Records], protocol: Protocol) -> Figure:
 
 def loc_acc_by_prediction_size(records: Records, protocol: Protocol) -> Figure:
     """LocAcc of predictions that keep 10% to 90% of the picture, for all positives and for each size of source."""
-    _need_positives(records)
-    if records.by_size.shape[1] == 0:
-        raise UsageError("Expected records measured at every prediction size, but got none. Score with sizes=True.")
     counts = {"all": int(records.positives.sum()), **sizes.counts(records, protocol)}
     figure, axes = new_figure()
     for i, (name, values) in enumerate(sweeps.over_sizes(records, protocol).items()):
@@ -276,8 +267,6 @@ def loc_acc_by_prediction_size(records: Records, protocol: Protocol) -> Figure:
 
 def overlay_grid(tiles: Sequence[Tile], columns: int = 4) -> Figure:
     """A grid of pictures with heat map, truth boxes (cyan) and the outline of the prediction (white)."""
-    if not tiles:
-        raise UsageError("Expected pictures for the grid, but got none. Ask for at least one.")
     columns = min(columns, len(tiles))
     count = -(-len(tiles) // columns)
     figure, grid = new_figure(rows=count, columns=columns, size=(2.6 * columns, 2.85 * count))
@@ -324,8 +313,3 @@ def overlay_jpeg(tile: Tile, side: int = 320) -> bytes:
     image = Image.fromarray(np.ascontiguousarray(marked.transpose(1, 2, 0)))
     image.save(file, "jpeg", quality=84, optimize=True)
     return file.getvalue()
-
-
-def _need_positives(records: Records) -> None:
-    if not records.positives.any():
-        raise UsageError("Expected records with positives, but got none. Evaluate a set with visible sources.")

@@ -14,7 +14,6 @@ from earsight.overlay import stretch
 from earsight.predict import predict
 from earsight.report.figures import Tile
 from earsight.resampling import scaled
-from earsight.types import MapArrays
 
 NEUTRAL = "A few of each kind"
 LETTERS = 40
@@ -81,30 +80,15 @@ def tiles(
     low, high = np.quantile(scaled(*evaluation.maps.which(evaluation.protocol.map)), [0.5, 0.98])
     drawn: dict[int, Tile] = {}
     for i in chosen:
-        place = at[str(evaluation.records.id[i])]
-        drawn[i] = _tile(evaluation, evaluation.maps, i, clip_set, place, model, (float(low), float(high)), threshold)
+        place, sure = at[str(evaluation.records.id[i])], float(evaluation.records.confidence[i])
+        row, accepted = clip_set.rows[place], threshold is None or sure >= threshold
+        frame = clip_set.read(place, model.inputs.rate, model.inputs.seconds).frame
+        prediction = predict(evaluation.maps.one(i), evaluation.protocol, (frame.shape[1], frame.shape[2]))
+        heard = brief(row.label, LETTERS) or (row.kind if row.kind in ("silence", "noise") else "the room")
+        text = f"hears {heard}" + ("" if threshold is None else ": visible" if accepted else ": no visible source")
+        overlap = f"cIoU {evaluation.records.ciou[i]:.2f}"
+        detail = overlap if row.positive else f"negative, {brief(row.kind, LETTERS)}"
+        mask = prediction.mask[0] if accepted else None
+        score = stretch(prediction.score[0], float(low), float(high))
+        drawn[i] = Tile(frame, score, f"{text}\n{detail}, confidence {sure:.2f}", mask, row.boxes, row.id)
     return drawn
-
-
-def _tile(
-    evaluation: Evaluation,
-    maps: MapArrays,
-    i: int,
-    clip_set: ClipSet,
-    place: int,
-    model: Method,
-    colors: tuple[float, float],
-    threshold: float | None,
-) -> Tile:
-    """The record at `i`, which is the clip at `place` in its set."""
-    records, row = evaluation.records, clip_set.rows[place]
-    clip = clip_set.read(place, model.inputs.rate, model.inputs.seconds)
-    prediction = predict(maps.one(i), evaluation.protocol, (clip.frame.shape[1], clip.frame.shape[2]))
-    sure = float(records.confidence[i])
-    accepted = threshold is None or sure >= threshold
-    heard = brief(row.label, LETTERS) or (row.kind if row.kind in ("silence", "noise") else "the room")
-    text = f"hears {heard}" + ("" if threshold is None else ": visible" if accepted else ": no visible source")
-    detail = f"cIoU {records.ciou[i]:.2f}" if row.positive else f"negative, {brief(row.kind, LETTERS)}"
-    mask = prediction.mask[0] if accepted else None
-    score = stretch(prediction.score[0], *colors)
-    return Tile(clip.frame, score, f"{text}\n{detail}, confidence {sure:.2f}", mask, row.boxes, row.id)

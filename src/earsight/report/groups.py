@@ -230,19 +230,19 @@ def group_lines(
 def details(group: Group) -> dict[str, list[dict[str, str]]]:
     """The tables by size, by kind, by class and by picture under their titles, those that hold anything."""
     alone = len(group.models) == 1  # else a column is a model, and the title says which number it holds
-    found = {
-        "By size of the source" if alone else "LocAcc by size of the source": by_size(group),
-        "By kind of negative" if alone else "max-F1 by kind of negative": by_kind(group),
-        "By class of the sound" if alone else "LocAcc by class of the sound": by_class(group),
-        "Pictures with several sounds: all sources found": by_picture(group),
-    }
+    found = {"Pictures with several sounds: all sources found": by_picture(group)}
+    if group.models:
+        found = {
+            "By size of the source" if alone else "LocAcc by size of the source": by_size(group),
+            "By kind of negative" if alone else "max-F1 by kind of negative": by_kind(group),
+            "By class of the sound" if alone else "LocAcc by class of the sound": by_class(group),
+            **found,
+        }
     return {title: rows for title, rows in found.items() if rows}
 
 
 def by_size(group: Group) -> list[dict[str, str]]:
     """LocAcc, and AP where there is one model, for sources of each size, beside the centre prior."""
-    if not group.models:
-        return []
     first = group.models[0]
     counts = sizes.counts(first.records, group.protocol)
     more = {"AP": lambda part: _number(first, f"ap/{part}")} if len(group.models) == 1 else {}
@@ -251,8 +251,6 @@ def by_size(group: Group) -> list[dict[str, str]]:
 
 def by_kind(group: Group) -> list[dict[str, str]]:
     """max-F1, and what else the confidence is worth where there is one model, against each kind of negative."""
-    if not group.models:
-        return []
     first = group.models[0]
     counts = {kind: int((first.records.kind == kind).sum()) for kind in negatives.kinds(first.records)}
     more: dict[str, Callable[[str], str]] = {}
@@ -268,8 +266,6 @@ def by_class(group: Group) -> list[dict[str, str]]:
 
     Classes are small or large things, so their ceilings differ, and pointing tells who is found but badly covered.
     """
-    if not group.models:
-        return []
     first = group.models[0]
     counts = loc_acc.class_counts(first.records)
     if not 1 < len(counts) <= MOST_CLASSES:
@@ -289,7 +285,7 @@ def by_picture(group: Group) -> list[dict[str, str]]:
     """How often all sources of a picture are found that has several sounds, beside controls and ceiling."""
     rows = []
     for e in group.evaluations:
-        pictures = len(interactive.lowest_ciou(e.records))
+        pictures = len(interactive.units(e.records))
         if pictures:
             numbers = {"IIoU": _number(e, "iiou"), "IAUC": _number(e, "iauc")}
             rows.append({"model": called(e), "pictures": str(pictures), **numbers})

@@ -11,7 +11,6 @@ from typing import Literal, get_args
 
 from earsight.config import need
 from earsight.escape import brief, csv_cell, latex, markdown, visible
-from earsight.metrics.base import heading
 
 Format = Literal["text", "markdown", "csv", "latex"]
 Rows = Sequence[Mapping[str, str]]
@@ -104,16 +103,6 @@ def called(model: str, audio: str) -> str:
     ('slavc', 'slavc, silent audio')
     """
     return visible(model if audio in ("real", "none") else f"{model}, {audio} audio")
-
-
-def title(metric: str, gammas: Collection[float] = ()) -> str:
-    """A number's heading; of LocAcc with the gamma where it is one.
-
-    >>> title("ap"), title("loc_acc/small"), title("loc_acc", {0.5})
-    ('AP', 'LocAcc small', 'LocAcc (cIoU@0.5)')
-    """
-    family, _, part = metric.partition("/")
-    return f"{heading(family, () if part else gammas)} {part}".rstrip()
 
 
 def comment(text: str, format: Format) -> str:
