@@ -14,7 +14,7 @@ from earsight.evaluation import Evaluation
 from earsight.methods.base import Method
 from earsight.metrics.base import Records
 from earsight.protocols import get
-from earsight.report.gallery import choices, choose, groups
+from earsight.report.gallery import NEUTRAL, choices, groups
 from earsight.scoring import score
 from earsight.types import Maps
 
@@ -35,12 +35,12 @@ def evaluation(kinds: list[str], areas: list[float], ciou: list[float] | None = 
 
 def test_positives_go_from_small_to_large_and_every_kind_of_negative_is_there() -> None:
     kinds = ["positive"] * 5 + ["easy"] * 3 + ["hard"]
-    chosen = choose(evaluation(kinds, [50, 10, 40, 20, 30, 0, 0, 0, 0]), positives=3, each_kind=2)
-    assert chosen == [1, 4, 0, 5, 7, 8]
+    chosen = choices(evaluation(kinds, [50, 10, 40, 20, 30, 0, 0, 0, 0]), count=3)
+    assert chosen[NEUTRAL] == [1, 4, 0, 5, 7, 8]
 
 
 def test_a_set_without_positives_shows_its_negatives() -> None:
-    assert choose(evaluation(["easy", "easy"], [0, 0])) == [0, 1]
+    assert choices(evaluation(["easy", "easy"], [0, 0]))[NEUTRAL] == [0, 1]
 
 
 def test_best_and_worst_go_by_overlap_and_negatives_by_confidence() -> None:

@@ -88,7 +88,11 @@ def compare(
         rows += [_theirs(line, metrics, _official(mine, set_name)) for line in beside]
         real = [(names[i], result) for i, result in enumerate(mine) if result.audio == "real"]
         tests, untested = _tests(real, metrics, draws, seed)
-        untested += _absent(reports, set_name)
+        untested += [
+            f"No test with {report[0].report}: it has nothing on {set_name}."
+            for report in reports
+            if all(result.set != set_name for result in report)
+        ]
         told = [*_apart(real, tests), *_controls(mine), *_against_published(real, set_name, beside)]
         if table and table != NONE and not beside:
             told.append(f"{table} has no number of these on {set_name}.")
@@ -214,14 +218,6 @@ def _tests(
         found = paired(other.read_records(), result.read_records(), protocol, metrics, draws, seed)
         tests.append(Pair(reference, name, _protocol(result), found))
     return tests, untested
-
-
-def _absent(reports: Sequence[Sequence[Result]], set_name: str) -> list[str]:
-    return [
-        f"No test with {report[0].report}: it has nothing on {set_name}."
-        for report in reports
-        if all(result.set != set_name for result in report)
-    ]
 
 
 def _apart(real: Sequence[tuple[str, Result]], tests: Sequence[Pair]) -> list[str]:

@@ -96,26 +96,21 @@ def model_plots(
     records: Records, protocol: Protocol, name: str, model: str, threshold: float | None = None
 ) -> list[Plot]:
     """The plots of one model that its records have the numbers for; `name` is part of the names of their files."""
-    found: dict[str, tuple[str, Callable[[], Figure]]] = {}
+
+    def plot(kind: str, caption: str, draw: Callable[..., Figure], *of: Any) -> Plot:
+        return Plot(f"{kind}-{name}.png", caption, partial(draw, records, *of), model)
+
+    found = []
     if records.positives.any():
-        found["pr"] = (
-            "Claims from the most to the least confident. A useless confidence stays on the dashed line.",
-            partial(precision_recall, records, protocol),
-        )
-        found["f1"] = (
-            "F1 at every confidence threshold. Only what lies above the dashed floor is earned by the confidence.",
-            partial(f1_by_threshold, records, protocol),
-        )
+        caption = "Claims from the most to the least confident. A useless confidence stays on the dashed line."
+        found.append(plot("pr", caption, precision_recall, protocol))
+        caption = "F1 at every confidence threshold. Only what lies above the dashed floor is earned by the confidence."
+        found.append(plot("f1", caption, f1_by_threshold, protocol))
         if records.by_size.shape[1]:
-            found["size"] = (
-                "LocAcc if every prediction had the same size. No single size suits small and huge sources.",
-                partial(loc_acc_by_prediction_size, records, protocol),
-            )
-    found["confidence"] = (
-        "Positives should lie to the right of the negatives; where they overlap, the confidence cannot tell.",
-        partial(confidence_histogram, records, threshold),
-    )
-    return [Plot(f"{kind}-{name}.png", caption, draw, model) for kind, (caption, draw) in found.items()]
+            caption = "LocAcc if every prediction had the same size. No single size suits small and huge sources."
+            found.append(plot("size", caption, loc_acc_by_prediction_size, protocol))
+    caption = "Positives should lie to the right of the negatives; where they overlap, the confidence cannot tell."
+    return [*found, plot("confidence", caption, confidence_histogram, threshold)]
 
 
 def new_figure(rows: int = 1, columns: int = 1, size: tuple[float, float] | None = None) -> tuple[Figure, Any]:
@@ -266,35 +261,31 @@ def loc_acc_by_prediction_size(records: Records, protocol: Protocol) -> Figure:
 
 
 def overlay_grid(tiles: Sequence[Tile], columns: int = 4) -> Figure:
-    """A grid of pictures with heat map, truth boxes (cyan) and the outline of the prediction (white)."""
+    """A grid of pictures as in `overlay_jpeg`, under their captions."""
     columns = min(columns, len(tiles))
     count = -(-len(tiles) // columns)
     figure, grid = new_figure(rows=count, columns=columns, size=(2.6 * columns, 2.85 * count))
-    from matplotlib.patches import Rectangle
-    from matplotlib.patheffects import Normal, Stroke
-
     panels = np.ravel(np.array(grid, dtype=object))
     for axes in panels:
         axes.axis("off")
-    dark = [Stroke(linewidth=3.4, foreground="#00000090"), Normal()]
     for axes, tile in zip(panels, tiles, strict=False):
-        _, height, width = tile.picture.shape
-        axes.imshow(overlay(tile.picture, tile.score).transpose(1, 2, 0), interpolation="lanczos")
-        if tile.outline is not None:
-            lines = axes.contour(tile.outline.astype(np.float32), levels=[0.5], colors="white", linewidths=1.6)
-            lines.set_path_effects(dark)
-        for x0, y0, x1, y1 in tile.boxes:
-            x0, x1 = (min(max(x, 0.0), 1.0) * width - 0.5 for x in (x0, x1))
-            y0, y1 = (min(max(y, 0.0), 1.0) * height - 0.5 for y in (y0, y1))
-            frame = Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, ec="#48DBFB", lw=1.8, path_effects=dark)
-            axes.add_patch(frame)
-        axes.set(xlim=(-0.5, width - 0.5), ylim=(height - 0.5, -0.5))
+        axes.imshow(_marked(tile, 400), interpolation="lanczos")
         axes.set_title(tile.caption, fontsize=8.5, pad=4, parse_math=False)
     return figure
 
 
 def overlay_jpeg(tile: Tile, side: int = 320) -> bytes:
-    """One tile as a small JPEG whose longer side has `side` pixels, with the same marks as in the grid."""
+    """One tile as a small JPEG whose longer side has `side` pixels: with its heat map, truth boxes (cyan) and the
+    outline of the prediction (white)."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(_marked(tile, side)).save(file, "jpeg", quality=84, optimize=True)
+    return file.getvalue()
+
+
+def _marked(tile: Tile, side: int) -> U8:
+    """A tile without its caption, uint8 (H, W, 3)."""
     from PIL import Image
 
     _, height, width = tile.picture.shape
@@ -302,14 +293,10 @@ def overlay_jpeg(tile: Tile, side: int = 320) -> bytes:
     size = max(1, round(width * scale)), max(1, round(height * scale))
 
     def resized(values: U8 | F32) -> Any:
-        """At the size of the JPEG, smooth when it grows and averaged when it shrinks."""
+        """Smooth when it grows and averaged when it shrinks."""
         return np.asarray(Image.fromarray(values).resize(size, Image.Resampling.BILINEAR))
 
     picture = np.ascontiguousarray(resized(np.ascontiguousarray(tile.picture.transpose(1, 2, 0))).transpose(2, 0, 1))
     mask = None if tile.outline is None else resized(tile.outline.astype(np.float32)) >= 0.5
     boxes = [tuple((np.clip(box, 0, 1) * np.array(size * 2)).round().astype(int).tolist()) for box in tile.boxes]
-    marked = overlay(picture, resized(tile.score), mask, boxes)
-    file = io.BytesIO()
-    image = Image.fromarray(np.ascontiguousarray(marked.transpose(1, 2, 0)))
-    image.save(file, "jpeg", quality=84, optimize=True)
-    return file.getvalue()
+    return np.ascontiguousarray(overlay(picture, resized(tile.score), mask, boxes).transpose(1, 2, 0))

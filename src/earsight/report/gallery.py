@@ -14,47 +14,39 @@ from earsight.overlay import stretch
 from earsight.predict import predict
 from earsight.report.figures import Tile
 from earsight.resampling import scaled
+from earsight.types import I64
 
 NEUTRAL = "A few of each kind"
 LETTERS = 40
 """Of a label in a caption."""
 
 
-def choose(evaluation: Evaluation, positives: int = 8, each_kind: int = 2) -> list[int]:
-    """Record positions to show: positives spread over the sizes, from small to large, then some of every negative kind.
+def choices(evaluation: Evaluation, count: int = 8, of_each_kind: int = 2) -> dict[str, list[int]]:
+    """Record positions to show under each title: a neutral choice, what went best, what went worst, false alarms.
 
-    The choice looks at sizes and kinds only, never at how well the model did.
+    The neutral one looks at sizes and kinds only: positives spread from small to large, then some of every negative
+    kind. Best and worst go by cIoU, negatives by how sure the model is of a source that is not there. Equal ones stay
+    in the order of the list. A title without clips is left out.
     """
-    records = evaluation.records
-    found = np.flatnonzero(records.positives)
-    by_size = found[np.argsort(records.area[found], kind="stable")]
-    chosen = by_size[np.linspace(0, len(by_size) - 1, min(positives, len(by_size))).round().astype(int)].tolist()
-    for kind in sorted(set(records.kind[~records.positives].tolist())):
-        them = np.flatnonzero(records.kind == kind)
-        chosen += them[np.linspace(0, len(them) - 1, min(each_kind, len(them))).round().astype(int)].tolist()
-    return [int(i) for i in chosen]
 
+    def spread(at: I64, most: int) -> list[int]:
+        return list(map(int, at[np.linspace(0, len(at) - 1, min(most, len(at))).round().astype(int)]))
 
-def choices(evaluation: Evaluation, count: int = 8) -> dict[str, list[int]]:
-    """Record positions to show under each title: beside the neutral choice, what went best and what went worst.
-
-    Best and worst go by cIoU, negatives by how sure the model is of a source that is not there. Equal ones stay in the
-    order of the list. A title without clips is left out.
-    """
     records = evaluation.records
     positive, negative = np.flatnonzero(records.positives), np.flatnonzero(~records.positives)
+    neutral = spread(positive[np.argsort(records.area[positive], kind="stable")], count)
+    for kind in np.unique(records.kind[negative]):
+        neutral += spread(np.flatnonzero(records.kind == kind), of_each_kind)
     ranked = positive[np.argsort(-records.ciou[positive], kind="stable")]
-    half = (
-        min(count, max(1, len(ranked) // 2)) if len(ranked) > 1 else 0
-    )  # no clip is both among the best and the worst
+    half = min(count, max(1, len(ranked) // 2)) if len(ranked) > 1 else 0  # so no clip is among the best and the worst
     sure = negative[np.argsort(-records.confidence[negative], kind="stable")]
     found = {
-        NEUTRAL: choose(evaluation),
+        NEUTRAL: neutral,
         "Best": ranked[:half].tolist(),
         "Worst": ranked[len(ranked) - half :][::-1].tolist(),
         "Most confident negatives": sure[:count].tolist(),
     }
-    return {title: [int(i) for i in chosen] for title, chosen in found.items() if chosen}
+    return {title: chosen for title, chosen in found.items() if chosen}
 
 
 def groups(

@@ -171,13 +171,8 @@ class Page:
             for e in card.group.models or card.group.evaluations[:1]:
                 numbers = headings(gammas, negatives=negatives).items()
                 values = {title: percent(e.metrics.get(name, float("nan"))) for name, title in numbers}
-                rows.append(
-                    {
-                        "set, protocol": f"{card.group.set_name}, {card.group.protocol.name}",
-                        "model": called(e),
-                        **values,
-                    }
-                )
+                where = f"{card.group.set_name}, {card.group.protocol.name}"
+                rows.append({"set, protocol": where, "model": called(e), **values})
                 links.append(f"#part-{i}")
         return {"rows": rows, "links": links}
 
