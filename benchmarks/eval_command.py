@@ -31,7 +31,7 @@ TIMES = 3
 COMMAND = """
 import json, sys, time
 from pathlib import Path
-from earsight import evaluation
+from earsight import evaluation, model_evaluation
 from earsight.cli.evaluate import Eval, run
 from earsight.report import write
 
@@ -47,7 +47,7 @@ def clocked(module, name, what):
         return found
     setattr(module, name, work)
 
-clocked(evaluation, "evaluate_all", "passes")
+clocked(model_evaluation, "evaluate_all", "passes")
 clocked(evaluation, "center_prior", "centre_prior")
 clocked(write, "write_report", "report")
 run(Eval(weights=(Path(weights),), on=(on,), data=Path(data), device=device, out=Path(out), protocol=("official",)))

@@ -241,3 +241,8 @@ def test_the_small_pair_says_that_it_starts_at_random() -> None:
     assert Encoders().weights == "imagenet"
     with pytest.raises(UsageError, match=r"Expected weights 'random' for a small picture encoder, .* but got net.pth"):
         Encoders("small", "small", weights="net.pth")
+
+
+def test_an_encoder_without_start_weights_refuses_a_name() -> None:
+    with pytest.raises(UsageError, match=r"Expected weights 'random' for earsight\.encoders\.resnet18, .* got noise"):
+        make_encoders(Encoders(weights="random", audio_weights="noise"), Inputs())

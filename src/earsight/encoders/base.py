@@ -35,6 +35,8 @@ class Encoders:
     """Start of the picture encoder: "imagenet", "random", or a file. Small encoders always start at random."""
     width: int = 24
     """Small encoders only: a quarter of their output channels."""
+    audio_weights: str = "random"
+    """Start of the sound encoder: "random", or what an encoder of your own understands."""
 
     def __post_init__(self) -> None:
         need(self.layer4_stride in (1, 2), "layer4_stride 1 or 2", self.layer4_stride)
@@ -63,7 +65,8 @@ class Encoder(nn.Module):
     """Which labels its start weights have learned from; empty for none."""
 
     def initialize(self, weights: str) -> None:
-        """Fill with start weights, "random" or what the settings name; all but ImageNet's start as published code's."""
+        """Fill with start weights: "random", which is the published code's start, or what this encoder understands."""
+        need(weights == "random", f"weights 'random' for {type(self).__module__}, which has no others", weights)
         init_like_published(self)
 
 
@@ -96,7 +99,7 @@ def make_encoders(settings: Encoders, inputs: Inputs) -> tuple[Encoder, Encoder]
     """The picture encoder and the sound encoder that the settings name, with their start weights."""
     image, audio = _make("Image", settings.image, settings, inputs), _make("Audio", settings.audio, settings, inputs)
     image.initialize(settings.weights if _load_start.get() else "random")
-    audio.initialize("random")
+    audio.initialize(settings.audio_weights if _load_start.get() else "random")
     return image, audio
 
 
