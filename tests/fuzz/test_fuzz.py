@@ -816,7 +816,7 @@ def _import_all() -> None:
     import earsight
 
     ours = (found.name for found in pkgutil.walk_packages(earsight.__path__, "earsight."))
-    others = ("torchvision.io", "matplotlib.pyplot", "torch.utils.tensorboard", "pandas", "onnxruntime", "onnx")
+    others = ("torchvision.io", "matplotlib.pyplot", "torch.utils.tensorboard", "onnxruntime", "onnx")
     for module in (*others, "typeguard", "PIL.BmpImagePlugin", "PIL.JpegImagePlugin", *ours):
         if not re.search(r"__main__|kernels|\.app\b", module):
             importlib.import_module(module)
