@@ -18,6 +18,7 @@ class _ResNet18(Encoder):
     """The layers up to the last feature map, without pooling and classifier."""
 
     channels = 512
+    channels_last = True
 
     def __init__(self, layer4_stride: int) -> None:
         super().__init__()
