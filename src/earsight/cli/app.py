@@ -22,7 +22,7 @@ class App:
     """Serve a web page that localizes clips: drop one, record one, swap sounds, compare two models."""
 
     weights: Annotated[Many, word("WEIGHTS")]
-    """Weights file or folder of a run; a second one is shown beside the first."""
+    """Weights file, folder of a run, or exported folder; a second one is shown beside the first."""
     host: Annotated[str, word("ADDRESS", default=None)] = "127.0.0.1"
     """Where to listen; by default only this machine can reach the page."""
     port: Annotated[int, word("N", default=None)] = 7860

@@ -51,7 +51,7 @@ class Localize:
     overlay: Annotated[float, word("STRENGTH", default=None)] = 0.65
     """How opaque the heat is where it is hottest, from 0 to 1."""
     boxes: Annotated[int, word("N", default=None)] = 5
-    """Most boxes to draw, largest first; the timeline has all of them."""
+    """Most boxes to draw, largest first; the timeline has the five largest."""
     object_prior: Annotated[float | None, word("ALPHA")] = None
     """Add to the maps where objects are (OGL): ALPHA is the share of the model's own map. Published: 0.9 and 0.4."""
     object_fusion: Literal["slavc", "ezvsl"] = "slavc"

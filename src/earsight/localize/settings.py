@@ -32,7 +32,7 @@ class Settings:
     overlay: float = OPACITY
     """How opaque the heat is where it is hottest, from 0 (none) to 1."""
     boxes: int = 5
-    """Most boxes to draw, largest first; the timeline has all of them."""
+    """Most boxes to draw, largest first; the timeline has the five largest."""
     batch_size: int = 8
     """Moments that go through the model together; it does not change the answers."""
     force: bool = False

@@ -95,7 +95,7 @@ class Result:
             )
         try:
             return Records.read(self.records)
-        except (OSError, ValueError) as error:  # what pyarrow raises for a damaged file is one of these
+        except (OSError, ValueError) as error:  # what a damaged file raises is one of these
             told = " ".join(str(error).split())
             raise DataError(
                 f"Expected the records of a report, but {self.records} cannot be read ({told}). Write the report again."
