@@ -1,4 +1,4 @@
-"""Official SLAVC, EZ-VSL, FNAC and LVS checkpoints: read without running their code, and renamed into earsight weights.
+"""Official SLAVC, EZ-VSL, FNAC, MarginNCE and LVS checkpoints: read without running their code, and renamed.
 
 The published files are training states: tensors under "model" (LVS: "model_state_dict"), an optimizer, and scores as
 numpy scalars, which a plain safe load refuses. Which names and shapes are known is in official_layouts.py.

@@ -52,10 +52,10 @@ class TorchModel:
 
     def _embedded(self, method: TwoTower, frames: U8) -> Features:
         """The features of these pictures; those of a picture that comes alone are kept for the next call."""
+        pictures = torch.from_numpy(frames).to(self.device)
+        if len(frames) != 1:
+            return method.embed_images(pictures)
         key = frames.tobytes(), sum(one._version for one in (*method.parameters(), *method.buffers()))
-        if self._last is not None and self._last[0] == key:
-            return self._last[1]
-        features = method.embed_images(torch.from_numpy(frames).to(self.device))
-        if len(frames) == 1:
-            self._last = key, features
-        return features
+        if self._last is None or self._last[0] != key:
+            self._last = key, method.embed_images(pictures)
+        return self._last[1]
